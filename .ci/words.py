@@ -1,10 +1,11 @@
-"""Check that the project's texts avoid phrases that readers with English as a second language stumble over.
+"""Check that texts avoid phrases, and names in code words, that readers with English as a second language stumble over.
 
 Run by ``make check``: ``python .ci/words.py``. Each rule has the reason and what to write instead.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
@@ -32,6 +33,86 @@ RULES = {
 _SUFFIXES = {".py", ".pyi", ".md", ".hpp", ".cpp", ".j2", ".toml", ".yml", ".cff"}
 _NOT_CHECKED = (".ci/words.py", "tests/")  # the rules themselves, and tests, which quote input and output
 
+NAMES = {  # words that identifiers do not contain, and what to write instead
+    "anew": "say what is done",
+    "astray": "write 'diverged'",
+    "covers": "write 'has_all', or name what is complete",
+    "dear": "write 'expensive'",
+    "drags": "write 'smo_slow'",
+    "folded": "write 'deduplicated'",
+    "held": "write 'in_memory', 'fixed', or name the thing",
+    "kept": "write 'cached', 'remaining', or name the thing",
+    "nearby": "write 'incremental', or 'similar'",
+    "patience": "name the limit of idle steps",
+    "piece": "write 'chunk'",
+    "pieces": "write 'chunks'",
+    "reach": "write 'c_times_kmax', 'largest_abs', or name the quantity",
+    "recipes": "write 'specs'",
+    "settle": "write 'refine' or 'decide'",
+    "settled": "write 'screened' or 'decided'",
+    "settles": "write 'determines'",
+    "taken": "write 'used', 'reserved', or name the thing",
+    "tell": "write 'report'",
+    "tells": "write 'reports'",
+    "told": "write 'reported', or name the thing",
+    "travelled": "write 'update_sum'",
+    "walk": "write 'schedule', or name the thing",
+    "watch": "write 'monitor'",
+    "who": "things are not people: name the thing",
+}
+ALLOWED_NAMES = {  # names, attributes with their dot, and the files in which they are allowed: each with its reason
+    "held": r"leave_one_out\.py$",  # field of the result: what is the same without a row
+    ".held": r"leave_one_out\.py$",
+    "held_out": r"study/",  # the field's term for rows that a model has not seen
+    ".held_out": "",
+    "_held_out": r"study/",
+    "kept_columns": r"study/cli/",  # columns that the option --keep-columns names
+    ".tell": "",  # method of Python's files
+    ".walk": "",  # function of Python's ast
+    ".walk_packages": "",  # function of Python's pkgutil
+}
+
+_STRING = r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+_NO_CODE = {  # comments and strings; names in strings of nanobind are those of its functions in C++
+    ".py": re.compile(rf"#[^\n]*|{_STRING}", re.DOTALL),
+    ".pyi": re.compile(rf"#[^\n]*|{_STRING}", re.DOTALL),
+    ".cpp": re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\\n])*\""),
+    ".hpp": re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\\n])*\""),
+}
+_NAME = re.compile(r"\.?[A-Za-z_]\w*")
+_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+
+
+@functools.cache
+def _advice(name: str) -> str:
+    """Return what to write instead of the words in an identifier that `NAMES` lists."""
+    if name.startswith("test_"):  # names of tests are sentences
+        return ""
+    return "; ".join(NAMES[word] for word in map(str.lower, _PART.findall(name)) if word in NAMES)
+
+
+def _is_allowed(name: str, path: Path) -> bool:
+    return name in ALLOWED_NAMES and re.search(ALLOWED_NAMES[name], path.as_posix()) is not None
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match.group(0).count("\n")
+
+
+def name_findings(path: Path) -> list[str]:
+    """Return a line of text for each identifier in the code of the file that contains a word of `NAMES`."""
+    code = _NO_CODE[path.suffix].sub(_blank, path.read_text(encoding="utf-8"))
+    bad = {name for name in set(_NAME.findall(code)) if _advice(name) and not _is_allowed(name, path)}
+    if not bad:
+        return []
+    lines = enumerate(code.split("\n"), 1)
+    return [
+        f"{path}:{number}: {name}: {_advice(name)}"
+        for number, line in lines
+        for name in _NAME.findall(line)
+        if name in bad
+    ]
+
 
 def findings(path: Path) -> list[str]:
     """Return a line of text for each phrase in the file that a rule bans."""
@@ -52,6 +133,8 @@ def main() -> int:
     names = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines()
     paths = [Path(name) for name in names if Path(name).suffix in _SUFFIXES and not name.startswith(_NOT_CHECKED)]
     lines = [line for path in paths if path.exists() for line in findings(path)]
+    code = [Path(name) for name in names if Path(name).suffix in _NO_CODE]
+    lines += [line for path in code if path.exists() for line in name_findings(path)]
     print("\n".join(lines) if lines else f"plain words: {len(paths)} files, no banned phrase")
     return bool(lines)
 

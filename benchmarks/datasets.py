@@ -218,9 +218,9 @@ def _documents(name: str, is_positive: Callable[[dict[str, Any]], bool], n: int 
     assert folder is not None
     with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         documents = [json.loads(line) for line in lines]
-    kept = [one for one in documents if one["text"].strip() and one.get("split", "train") in ("train", "all")]
-    X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform([one["text"] for one in kept])
-    return X, np.array([is_positive(one) for one in kept])
+    chosen = [one for one in documents if one["text"].strip() and one.get("split", "train") in ("train", "all")]
+    X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform([one["text"] for one in chosen])
+    return X, np.array([is_positive(one) for one in chosen])
 
 
 def _real(

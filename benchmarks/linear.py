@@ -40,7 +40,7 @@ TARGET = 1e-4
 """Relative distance of the primal objective to the optimum that a run must reach."""
 
 LIMIT = 60.0  # seconds of one run
-PATIENCE = 2.0  # how many times longer than the aim asks for a peer may take
+PEER_FACTOR = 2.0  # how many times longer than the aim asks for a peer may take
 SHORT = 2.0  # seconds; shorter runs are repeated
 REPEATS = 3
 LOADING = 120.0  # seconds to import a library, make the rows and run on a few of them
@@ -300,7 +300,7 @@ class Rules:
         Seconds of a run.
     grace : float
         Seconds by which mercer may miss the limit, which it is told.
-    patience : float
+    peer_seconds : float
         Seconds that a peer always gets.
     reference : float or None
         Gap of mercer's solution that gives the optimum; None if the best of all results is the optimum.
@@ -308,7 +308,7 @@ class Rules:
 
     limit: float = LIMIT
     grace: float = 0.0
-    patience: float = SHORT
+    peer_seconds: float = SHORT
     reference: float | None = 1e-8
 
 
@@ -343,7 +343,7 @@ def race(
         result, limit = results[name], min(rules.limit, ends_at - clock())
         own = results["mercer"].seconds
         if name != "mercer" and own is not None and not CONTENDERS[name].compiles:
-            limit = min(limit, max(rules.patience, PATIENCE * goal_of(workload)[1] * own))
+            limit = min(limit, max(rules.peer_seconds, PEER_FACTOR * goal_of(workload)[1] * own))
         if limit <= 0.0:
             raise Absent("cut: no time was left")
         try:
@@ -569,7 +569,7 @@ def main() -> None:
         raise SystemExit(
             f"no workload matches {options.only!r}; there are: {'; '.join(one.name for one in workloads())}"
         )
-    ends_at, watch, others = time.perf_counter() + 60.0 * options.minutes, machine.ProgressMonitor(), []
+    ends_at, monitor, others = time.perf_counter() + 60.0 * options.minutes, machine.ProgressMonitor(), []
     if with_others:
         heads = ["fit", "one X @ w", "mercer", "passes", "must / aim"]
         others.append("## Passes\n\n" + "\n".join(table(heads, passes(options.rows, options.threads))))
@@ -589,11 +589,11 @@ def main() -> None:
         records.append(race(workload, contenders_of(workload), seats, seconds=share))
         print("\n".join(_lines(records[-1:])[2:]), flush=True)
     seats.close()
-    told = watch.report()
+    load = monitor.report()
     facts = (
         f"{datetime.now(UTC):%Y-%m-%d}. {machine.described(machine.describe(options.threads))}; {options.threads} "
-        f"threads; load at the start {told['load_average']:.2f}, others busy {told['others_busy'] or 0.0:.2f} cores, "
-        f"{told['race_seconds'] / 60.0:.1f} minutes."
+        f"threads; load at the start {load['load_average']:.2f}, others busy {load['others_busy'] or 0.0:.2f} cores, "
+        f"{load['race_seconds'] / 60.0:.1f} minutes."
     )
     text = page(records, others, cuts, facts)
     print(text)

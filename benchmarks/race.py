@@ -247,7 +247,7 @@ class Runner:
 
 def race(problem: Problem, contenders: list[str], rules: Rules) -> dict[str, Any]:
     """Run one problem; return everything that was measured, ready for JSON."""
-    watch = ProgressMonitor()
+    monitor = ProgressMonitor()
     runners = {name: Runner(name, problem, rules) for name in contenders}
     results = {name: Result() for name in contenders}
     rivals = [_rival() for _ in range(problem.rivals)]
@@ -280,7 +280,7 @@ def race(problem: Problem, contenders: list[str], rules: Rules) -> dict[str, Any
         "input_bytes": _input_bytes(task.X),
         "limit_seconds": limit,
         "results": {name: asdict(result) for name, result in results.items()},
-        **watch.report(),
+        **monitor.report(),
     }
 
 

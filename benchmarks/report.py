@@ -78,11 +78,11 @@ def _is_certified(result: Record) -> bool:
         return False
     if violation is None:
         return True
-    claimed, rounding = claims["violation"], claims["rounding"]
+    reported, rounding = claims["violation"], claims["rounding"]
     slack = 4.0 * rounding + 1e-6 * TOL
     agrees = abs(claims["dual"] - result["dual"]) <= _SAME * max(1.0, abs(result["dual"]))
-    is_small = claimed <= TOL and rounding <= TOL  # False for NaN
-    return is_small and violation <= claimed + slack and result["infeasibility"] <= _SAME and agrees
+    is_small = reported <= TOL and rounding <= TOL  # False for NaN
+    return is_small and violation <= reported + slack and result["infeasibility"] <= _SAME and agrees
 
 
 # --- Numbers as text.
@@ -306,8 +306,8 @@ def _memory(records: Sequence[Record]) -> str:
     for one in records:
         problem, result = find(one["problem"]), one["results"]["mercer"]
         most = (150.0 if problem.C <= 10.0 else 450.0) + 2e-6 * one["input_bytes"]
-        peak, told = result["peak_bytes"], result["claims"].get("engine_bytes")
-        numbers = (1e-6 * one["input_bytes"], most, *(None if n is None else 1e-6 * n for n in (peak, told)))
+        peak, engine_bytes = result["peak_bytes"], result["claims"].get("engine_bytes")
+        numbers = (1e-6 * one["input_bytes"], most, *(None if n is None else 1e-6 * n for n in (peak, engine_bytes)))
         rows.append([problem.label, f"{one['n']:,} × {one['p']:,}", *(_show(number, ".0f") for number in numbers)])
     return table(["memory, in 10⁶ bytes", "n × p", "input", "goal", "peak", "certificate's"], rows)
 

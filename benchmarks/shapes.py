@@ -32,7 +32,7 @@ from .linear_problems import Workload
 from .shape_tables import CLASSES, COLUMNS, KINDS, MANY_ENTRIES, ROWS, fits, table_name
 
 LIMIT = 10.0  # seconds of a fit
-RULES = Rules(limit=LIMIT, grace=10.0, patience=1.0, reference=None)
+RULES = Rules(limit=LIMIT, grace=10.0, peer_seconds=1.0, reference=None)
 SLOWER, ABSOLUTE = 1.5, 0.3  # times the best peer, and seconds, above both of which a fit is too slow
 MOST_WORK = 3e8  # values of a table times machines
 LEFT_OUT = ("snapml", "celer")
@@ -196,7 +196,7 @@ def main() -> None:
     chosen = [one for one in workloads() if re.search(options.only, one.name)]
     if not chosen:
         raise SystemExit(f"no cell matches {options.only!r}; there are: {'; '.join(one.name for one in workloads())}")
-    ends_at, watch = time.perf_counter() + 60.0 * options.minutes, machine.ProgressMonitor()
+    ends_at, monitor = time.perf_counter() + 60.0 * options.minutes, machine.ProgressMonitor()
     records, cuts, seats = [], list[str](), Seats(options.threads, LIMIT, options.clock)
     for place, workload in enumerate(chosen):
         left = ends_at - time.perf_counter()
@@ -209,11 +209,11 @@ def main() -> None:
         [row] = _lines(records[-1:])
         print(f"{place + 1}/{len(chosen)} | {' | '.join(row)}", flush=True)
     seats.close()
-    told = watch.report()
+    load = monitor.report()
     facts = (
         f"{datetime.now(UTC):%Y-%m-%d}. {machine.described(machine.describe(options.threads))}; {options.threads} "
-        f"threads, {options.clock} time; load at the start {told['load_average']:.2f}, others busy "
-        f"{told['others_busy'] or 0.0:.2f} cores, {told['race_seconds'] / 60.0:.1f} minutes."
+        f"threads, {options.clock} time; load at the start {load['load_average']:.2f}, others busy "
+        f"{load['others_busy'] or 0.0:.2f} cores, {load['race_seconds'] / 60.0:.1f} minutes."
     )
     text = page(records, cuts, facts)
     print("\n".join(summary(records)))

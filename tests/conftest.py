@@ -48,10 +48,10 @@ def pytest_generate_tests(metafunc):
         names = [name.strip() for name in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
         sets = list(argvalues)
         chosen = next((k for k, values in enumerate(sets) if _isa(names, values) == ISAS[-1]), None)
-        kept = slice(0, 0) if chosen is None else slice(chosen, chosen + 1)
+        selected = slice(0, 0) if chosen is None else slice(chosen, chosen + 1)
         if ids is not None and not callable(ids):
-            ids = list(ids)[kept]
-        parametrize(argnames, sets[kept], ids=ids, **rest)
+            ids = list(ids)[selected]
+        parametrize(argnames, sets[selected], ids=ids, **rest)
 
     metafunc.parametrize = parametrize_once
 

@@ -34,14 +34,14 @@ def first_on_every_isa(**values: Collection[Any]) -> pytest.MarkDecorator:
 def with_new_pairs(rows: Iterable[Any]) -> list[Any]:
     """Return the rows (of `pytest.param`) with a pair of values, in the same places, that no earlier row has."""
     seen: set[tuple[int, int, str, str]] = set()
-    kept = []
+    distinct = []
     for row in rows:
         names = _names("", row.values)
         pairs = {(j, k, names[j], names[k]) for j, k in combinations(range(len(names)), 2)}
         if not pairs <= seen:
-            kept.append(row)
+            distinct.append(row)
             seen |= pairs
-    return kept
+    return distinct
 
 
 def covering_rows(lists: list[list[Any]]) -> Iterator[list[Any]]:

@@ -156,9 +156,9 @@ def test_blocks_come_in_the_container_that_was_given(name, kinds):
     function = Gaussian(value)
     machine = SVC(kernel=function).fit(X, Y)
     machine.predict(X)
-    kept = machine.support_vectors_
-    assert type(kept) is type(X)
-    assert len(kept) == len(machine.support_)
+    vectors = machine.support_vectors_
+    assert type(vectors) is type(X)
+    assert len(vectors) == len(machine.support_)
 
     def shape(rows):
         return rows.shape[1:] if hasattr(rows, "shape") else ()

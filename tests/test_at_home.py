@@ -273,17 +273,17 @@ def test_calibration_and_cross_val_predict(name):
 def test_pickles_predict_the_same(name):
     fitted = made(name).fit(pd.DataFrame(X, columns=NAMES), target(name))
     expected = answers(fitted, pd.DataFrame(X, columns=NAMES))
-    for kept in (pickle.loads(pickle.dumps(fitted)), cloudpickle.loads(cloudpickle.dumps(fitted))):
-        np.testing.assert_array_equal(answers(kept, pd.DataFrame(X, columns=NAMES)), expected)
-        assert kept.feature_names_in_.tolist() == NAMES
+    for restored in (pickle.loads(pickle.dumps(fitted)), cloudpickle.loads(cloudpickle.dumps(fitted))):
+        np.testing.assert_array_equal(answers(restored, pd.DataFrame(X, columns=NAMES)), expected)
+        assert restored.feature_names_in_.tolist() == NAMES
 
 
 @pytest.mark.parametrize("name", OF_A_KERNEL)
 def test_cloudpickle_keeps_functions_too(name):
     machine = made(name).set_params(kernel=Callable(lambda A, B: A @ B.T + 1.0))
     fitted = machine.fit(X, target(name))
-    kept = cloudpickle.loads(cloudpickle.dumps(fitted))
-    np.testing.assert_array_equal(answers(kept, X), answers(fitted, X))
+    restored = cloudpickle.loads(cloudpickle.dumps(fitted))
+    np.testing.assert_array_equal(answers(restored, X), answers(fitted, X))
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(fitted)
 

@@ -351,8 +351,8 @@ def tightened(
 def test_a_peer_is_timed_at_tighter_tolerances_until_its_result_is_true(
     outcomes: Mapping[int, tuple[float, float]], expected: dict[str, float | None] | None, runs: list[int]
 ):
-    result, taken = tightened(outcomes)
-    assert taken == runs
+    result, used_runs = tightened(outcomes)
+    assert used_runs == runs
     assert result.turns == [[outcomes[-3][0]]]
     assert (result.true is None) == (expected is None)
     for key, value in (expected or {}).items():
@@ -525,9 +525,9 @@ def test_each_class_of_nu_svc_is_judged(sign: int):
 def test_predictions_are_held_against_the_model_that_they_are_of():
     """The decision values are x + 1. One claimed value is too small by 3, and one claimed class is wrong."""
     model, X_new = replace(model_of(0.0), intercepts=np.ones(1)), np.array([[-3.0], [0.0], [3.0], [-2.0]], dtype="f4")
-    right, told = (np.array(values) for values in ([-2.0, 1.0, 4.0, -1.0], [-2.0, 1.0, 1.0, 1.0]))
+    right, predicted = (np.array(values) for values in ([-2.0, 1.0, 4.0, -1.0], [-2.0, 1.0, 1.0, 1.0]))
     assert truth.prediction_errors(TWO, model, X_new, right, right > 0.0) == (0.0, 0)
-    assert truth.prediction_errors(TWO, model, X_new, told, told > 0.0) == (0.75, 1)
+    assert truth.prediction_errors(TWO, model, X_new, predicted, predicted > 0.0) == (0.75, 1)
 
 
 # --- Stored races of earlier runs.

@@ -692,10 +692,10 @@ def test_numbers_of_rows_in_a_file_are_like_an_array(tmp_path):
 def test_numbers_of_rows_are_in_memory_while_they_fit(tmp_path):
     path = write(a_frame(), tmp_path, "csv")
     rows, _, _ = rows_of(path, tmp_path / "cache", memory=4 * 8 * 300 * 2)
-    held = [rows.numbers(), rows.numbers()]
-    assert all(isinstance(one, np.ndarray) for one in held)
+    arrays = [rows.numbers(), rows.numbers()]
+    assert all(isinstance(one, np.ndarray) for one in arrays)
     assert isinstance(rows.numbers(), FileNumbers)
-    held.pop()
+    arrays.pop()
     assert isinstance(rows.numbers(), np.ndarray)
 
 

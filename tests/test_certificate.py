@@ -449,10 +449,12 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
     if problem.rows is not None:  # both variables of a row share its value
         off = off[: problem.n // 2][problem.rows]
     followed = np.ones(problem.n, dtype=bool)
-    kept = TrackedGradient(np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off))
+    tracked = TrackedGradient(
+        np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.certificates.screening._FEW_FREE", 1.0)
-        found = evaluate(problem, gram, beta, solver=SolverValues(double.gradient + off, kept), by_side=True)
+        found = evaluate(problem, gram, beta, solver=SolverValues(double.gradient + off, tracked), by_side=True)
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
     assert (np.abs(found.values - double.values) <= found.known.value_error + found.rounding).all()
@@ -596,8 +598,8 @@ def test_a_new_support_vector_is_evaluated_in_double_precision(monkeypatch):
     new = int(np.flatnonzero(first.known.value_error)[0])
     beta = first.known.beta.copy()
     beta[new] = y[new]  # at its other bound, and optimal there because of a linear term
-    held = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
-    second = evaluate(held, gram, beta, before=first)
+    without_row = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
+    second = evaluate(without_row, gram, beta, before=first)
     assert second.known.value_error[new] == 0.0
     assert second.known.value_error.any()
 

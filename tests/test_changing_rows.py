@@ -203,7 +203,7 @@ def test_every_storage_and_kind_of_kernel():
         machine = SVC(kernel="precomputed", tol=TIGHT).fit(matrix, y).forget(gone)
         assert machine.n_features_in_ == 57
         np.testing.assert_allclose(machine.decision_function(matrix[left][:, left]), plain, atol=1e-6)
-    assert not SVC(kernel="precomputed").fit(X @ X.T, y).forget(gone)._held.data.whole.shape[0] > 57
+    assert not SVC(kernel="precomputed").fit(X @ X.T, y).forget(gone)._current_rows.data.whole.shape[0] > 57
     words = ["aab", "abb", "bba", "baa", "aaa", "bbb", "aba", "bab"] * 3
     counts = np.array([word.count("ab") for word in words])
     machine = SVC(kernel=Spectrum(2), tol=TIGHT).fit(words, counts).forget([0, 5]).partial_fit(["aab", "bbb"], [1, 0])
@@ -214,8 +214,8 @@ def test_estimated_parameters_do_not_change():
     X, y, _, _ = table(6, 60, "unbalanced")
     machine = SVC(class_weight="balanced", tol=TIGHT).fit(X, y)
     kernel, weight = machine.kernel_, machine.class_weight_
-    held = SVC(kernel=kernel, class_weight=dict(enumerate(weight)), tol=TIGHT).fit(X[10:], y[10:])
-    assert_same(machine.forget(np.arange(10)), held, X)
+    refit = SVC(kernel=kernel, class_weight=dict(enumerate(weight)), tol=TIGHT).fit(X[10:], y[10:])
+    assert_same(machine.forget(np.arange(10)), refit, X)
     assert machine.kernel_ is kernel
     assert machine.class_weight_ is weight
     refitted = SVC(class_weight="balanced", tol=TIGHT).fit(X[10:], y[10:])
@@ -265,11 +265,11 @@ def test_a_pickle_contains_rows_once_they_are_needed():
 def test_forgotten_rows_leave_no_trace():
     X, y = load_iris(return_X_y=True)
     machine = SVC(gamma=0.3).fit(X.copy(), y).forget([0])
-    held = weakref.ref(machine._held.data)
+    refit = weakref.ref(machine._current_rows.data)
     machine.forget([0, 70])
     gc.collect()
-    assert held() is None
-    assert machine._held.data.n == 147
+    assert refit() is None
+    assert machine._current_rows.data.n == 147
 
 
 def test_batches_are_copied():
@@ -301,10 +301,10 @@ def test_certificates_are_true_after_a_limit(limit, status):
     with pytest.warns(ConvergenceWarning, match=f"ended as `{status}`"):
         machine.set_params(**limit).forget(gone)
     assert machine.shape_fit_ == (280, 3)
-    told, proved = machine.certificate_, machine.certificate_.verify()
-    assert told.status is proved.status is status
-    assert told.kkt_violation == pytest.approx(proved.kkt_violation, abs=1e-10)
-    assert told.primal - told.dual == pytest.approx(proved.primal - proved.dual, rel=1e-6)
+    fitted, proved = machine.certificate_, machine.certificate_.verify()
+    assert fitted.status is proved.status is status
+    assert fitted.kkt_violation == pytest.approx(proved.kkt_violation, abs=1e-10)
+    assert fitted.primal - fitted.dual == pytest.approx(proved.primal - proved.dual, rel=1e-6)
     machine.set_params(max_seconds=None, max_iter=-1, tol=TIGHT).forget([0])
     left = np.setdiff1d(np.arange(300), gone)[1:]
     assert_same(machine, SVC(C=10.0, gamma=0.3, tol=TIGHT).fit(X[left], y[left]), X)

@@ -420,11 +420,11 @@ def test_what_columns_hold_is_said_and_can_be_changed(mercer, tmp_path):
     frame["day"] = 20240101 + np.arange(80) % 28
     frame.loc[3, "seen"] = "3/4/2021"
     frame.to_csv(tmp_path / "t.csv", index=False)
-    held = "Column 'seen' holds dates or times: parts of them are used, such as year, weekday and hour"
+    note = "Column 'seen' holds dates or times: parts of them are used, such as year, weekday and hour"
     read = "Column 'seen' holds dates such as '3/4/2021', which were read with the month first"
     status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
     assert status == 0
-    assert f"note: {held}; --categorical seen takes its values for categories, --drop seen leaves it out\n" in err
+    assert f"note: {note}; --categorical seen takes its values for categories, --drop seen leaves it out\n" in err
     assert f"note: {read}; --date-order dmy reads them the other way\n" in err
     assert (
         "note: Column 'day' holds numbers such as 20240101, which may be dates: they were taken for numbers; --dates"
@@ -435,10 +435,10 @@ def test_what_columns_hold_is_said_and_can_be_changed(mercer, tmp_path):
         "study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s", "--date-order", "dmy", "--dates", "day"
     )
     assert status == 0
-    assert held in " ".join(out.split())
+    assert note in " ".join(out.split())
     assert read not in " ".join(out.split())
     report = html.unescape((tmp_path / "s" / "report.html").read_text())
-    assert held in report
+    assert note in report
     assert report.count("parts: days, ") == 2
     assert mercer("verify", "s/model.mercer", "t.csv")[0] == 0
     fit = ("fit", "t.csv", "--target", "outcome", "--out", "m", "--max-levels", "5")

@@ -178,9 +178,9 @@ def test_few_checks_are_expected_to_fail():
 def test_all_public_names_exist_in_a_new_process_without_extras():
     program = "import sys; sys.modules |= dict.fromkeys(('pyarrow', 'matplotlib', 'jinja2')); import mercer; "
     program += "print(*(f'{name}={getattr(mercer, name).__name__}' for name in mercer._MODULES))"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert told
-    for name, module in (one.split("=") for one in told):
+    modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert modules
+    for name, module in (one.split("=") for one in modules):
         assert module == f"mercer.{name}"
         public = [found for found in vars(import_module(module)) if not found.startswith("_")]
         assert [found for found in public if not inspect.ismodule(getattr(import_module(module), found))]

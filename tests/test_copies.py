@@ -185,9 +185,15 @@ def many_patients():
 
 ARRANGED = {
     "copies": (noise(3), {}),
-    "groups": (lambda: patients(), {"groups": "who"}),
-    "groups, each with rows of every class": (lambda: patients().assign(t=np.tile(list("xy"), 120)), {"groups": "who"}),
-    "groups and a number": (lambda: patients().assign(t=np.random.default_rng(0).normal(size=240)), {"groups": "who"}),
+    "groups": (lambda: patients(), {"groups": "owner"}),
+    "groups, each with rows of every class": (
+        lambda: patients().assign(t=np.tile(list("xy"), 120)),
+        {"groups": "owner"},
+    ),
+    "groups and a number": (
+        lambda: patients().assign(t=np.random.default_rng(0).normal(size=240)),
+        {"groups": "owner"},
+    ),
     "groups of nearly equal rows": (many_patients, {}),
 }
 
@@ -216,17 +222,17 @@ def patients(seed=1):
     rng = np.random.default_rng(seed)
     person = np.repeat(np.arange(30), 8)
     X = np.repeat(rng.normal(size=(30, 3)), 8, axis=0) + 0.02 * rng.normal(size=(240, 3))
-    frame = pd.DataFrame(X, columns=list("abc")).assign(who=[f"p{k}" for k in person])
+    frame = pd.DataFrame(X, columns=list("abc")).assign(owner=[f"p{k}" for k in person])
     return frame.assign(t=np.repeat(rng.choice(list("xy"), 30), 8)).sample(frac=1, random_state=0, ignore_index=True)
 
 
 def test_rows_of_a_group_stay_together_in_a_study():
     frame = patients()
-    found = study(frame, "t", groups="who", n_folds=3)
-    who = frame["who"].to_numpy()
+    found = study(frame, "t", groups="owner", n_folds=3)
+    owner = frame["owner"].to_numpy()
     free = np.setdiff1d(np.arange(240), found.test_rows)
-    assert not set(who[found.test_rows]) & set(who[free])
-    assert "who" in found.column_choice.left_out
+    assert not set(owner[found.test_rows]) & set(owner[free])
+    assert "owner" in found.column_choice.left_out
     assert found.svm.test.accuracy.low < 0.5
     assert any("30 groups, of which 8 are sealed" in note for note in prose.cautions(found))
 
@@ -248,40 +254,40 @@ def test_a_study_in_time_seals_the_last_rows():
 def test_groups_in_time_are_as_late_as_their_last_row():
     rng = np.random.default_rng(2)
     frame = patients().assign(day=rng.integers(0, 40, 240))
-    frame["day"] += 30 * (frame["who"].str[1:].astype(int) // 5)  # patients come one after another, with overlaps
-    last = frame.groupby("who")["day"].transform("max").to_numpy()
-    found = study(frame, "t", groups="who", time_column="day", n_folds=2, kernel="linear")
+    frame["day"] += 30 * (frame["owner"].str[1:].astype(int) // 5)  # patients come one after another, with overlaps
+    last = frame.groupby("owner")["day"].transform("max").to_numpy()
+    found = study(frame, "t", groups="owner", time_column="day", n_folds=2, kernel="linear")
     free = found.column_choice.rows[found.sealed.rest]
-    assert not set(frame["who"][found.test_rows]) & set(frame["who"][free])
+    assert not set(frame["owner"][found.test_rows]) & set(frame["owner"][free])
     assert frame["day"][free].max() < last[found.test_rows].min()
     assert len(found.test_rows) >= 60
     for train, validation in folds_of(
         found.arranged.of(found.sealed.rest), found.column_choice.truth.of(as_table(frame), free), 2, 0
     ):
         assert frame["day"][free[train]].max() < last[free[validation]].min()
-        assert not set(frame["who"][free[train]]) & set(frame["who"][free[validation]])
+        assert not set(frame["owner"][free[train]]) & set(frame["owner"][free[validation]])
     assert found.arranged.units is not None
     notes = " ".join(prose.cautions(found))
     assert "as late as the last of them by “day”" in notes
     assert "The sealed rows are the last ones" not in notes
-    sealed = SealedSplit(frame[list("abc")], frame["t"], groups=frame["who"], time=frame["day"])
+    sealed = SealedSplit(frame[list("abc")], frame["t"], groups=frame["owner"], time=frame["day"])
     np.testing.assert_array_equal(sealed.rest, free)
 
 
 def test_groups_may_have_rows_of_every_class():
     frame = patients().assign(t=np.tile(list("xy"), 120))
-    found = study(frame, "t", groups="who", n_folds=3)
+    found = study(frame, "t", groups="owner", n_folds=3)
     assert sorted(found.model.prediction_kind.names) == ["x", "y"]
-    assert not set(frame["who"][found.test_rows]) & set(frame["who"].drop(found.test_rows))
+    assert not set(frame["owner"][found.test_rows]) & set(frame["owner"].drop(found.test_rows))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"groups": "t"}, "the target 't' cannot say how rows are split"),
-        ({"groups": "who", "time_column": "who"}, "'who' cannot name the groups and the time of rows at once"),
+        ({"groups": "owner", "time_column": "owner"}, "'owner' cannot name the groups and the time of rows at once"),
         ({"groups": "nobody"}, "there is no column 'nobody'"),
-        ({"time_column": "who"}, "'p.*' in row 1, which is no time"),
+        ({"time_column": "owner"}, "'p.*' in row 1, which is no time"),
         ({"groups": "few"}, "every class needs 8 rows .* where rows with the same 'few' count once"),
     ],
 )
@@ -293,9 +299,9 @@ def test_arrangements_that_cannot_be_are_refused(options, message):
 
 def test_missing_groups_are_refused():
     frame = patients()
-    frame.loc[7, "who"] = None
+    frame.loc[7, "owner"] = None
     with pytest.raises(TableError, match="missing in row 8"):
-        study(frame, "t", groups="who")
+        study(frame, "t", groups="owner")
 
 
 def test_a_sealed_split_keeps_copies_together():
@@ -366,7 +372,7 @@ def test_a_relation_that_changes_with_time_is_said_before_the_headline():
 
 
 def test_groups_that_were_found_by_nearness_are_a_doubt():
-    found = study(patients().drop(columns="who"), "t", n_folds=3, kernel="rbf")
+    found = study(patients().drop(columns="owner"), "t", n_folds=3, kernel="rbf")
     assert found.arranged.near is not None
     assert any("a group may have been found in parts" in doubt.sentence for doubt in prose.doubts(found))
 

@@ -25,7 +25,7 @@ def table_of(**columns):
     return Table(tuple(columns), tuple(np.asarray(column) for column in columns.values()))
 
 
-def taken_in(table, target, task="auto", **options):
+def encoded(table, target, task="auto", **options):
     return choose_columns(table, read_target(table, target, task), **options)
 
 
@@ -304,7 +304,7 @@ def test_column_choice_of_a_mixed_table():
     with pytest.warns(
         TableWarning, match="5 of 120 rows were left out because the target 'outcome' is missing there: "
     ):
-        column_choice = taken_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
+        column_choice = encoded(as_table(frame), "outcome", drop=["dose"], missing="impute")
     assert column_choice.features == ("age", "site", "smoker", "unit")
     assert column_choice.left_out == {
         "dose": "as asked",
@@ -316,12 +316,12 @@ def test_column_choice_of_a_mixed_table():
     assert column_choice.truth.names == ["ill", "well"]
     assert column_choice.truth.counts.sum() == 115
     frame = with_missing(mixed_frame())
-    assert "row" in taken_in(as_table(frame), "outcome", keep=["row"], missing="impute").features
+    assert "row" in encoded(as_table(frame), "outcome", keep=["row"], missing="impute").features
 
 
 def test_rows_with_missing_cells_can_be_dropped():
     frame = with_missing(mixed_frame())
-    column_choice = taken_in(as_table(frame), "outcome", missing="drop")
+    column_choice = encoded(as_table(frame), "outcome", missing="drop")
     assert column_choice.missing == "drop"
     assert column_choice.missing_cells == {"age": 5, "site": 5}
     assert len(column_choice.rows) == frame.dropna().shape[0]
@@ -329,7 +329,7 @@ def test_rows_with_missing_cells_can_be_dropped():
     assert str(column_choice.notes[0]).startswith(
         "Because of missing values in 'age' (5), 'site' (5), 10 of 120 rows were left out; missing=impute fills"
     )
-    assert taken_in(as_table(mixed_frame()), "outcome", missing="drop").notes == []
+    assert encoded(as_table(mixed_frame()), "outcome", missing="drop").notes == []
 
 
 REFUSED = {
@@ -365,7 +365,7 @@ def test_tables_that_cannot_be_studied(case):
     options = dict(options)
     target = options.pop("target", "outcome")
     with pytest.raises(TableError) as caught:
-        taken_in(as_table(with_missing(mixed_frame())), target, **options)
+        encoded(as_table(with_missing(mixed_frame())), target, **options)
     assert message in str(caught.value)
     assert (hint is None) == (caught.value.hint is None)
     assert hint is None or hint in caught.value.hint
@@ -375,7 +375,7 @@ def test_a_target_of_numbers_with_limits_names_the_faulty_cells():
     cells = text(*(f"{k}.5" if k % 9 else "<1.0" for k in range(60)))
     message = r"holds numbers in 53 of 60 cells, and other text: '<1.0' in row 1, '<1.0' in row 10"
     with pytest.raises(TableError, match=message) as caught:
-        taken_in(table_of(x=np.sin(np.arange(60.0)), y=cells), "y")
+        encoded(table_of(x=np.sin(np.arange(60.0)), y=cells), "y")
     assert "limits=value reads" in caught.value.hint
     assert "na=['<1.0'] leaves their rows out" in caught.value.hint
 
@@ -386,12 +386,12 @@ def test_a_target_of_many_texts_is_refused_unless_requested():
     with pytest.raises(
         TableError, match=r"holds 84 different texts in 100 rows, such as '2020-01-01',.* dates"
     ) as caught:
-        taken_in(dated, "y")
+        encoded(dated, "y")
     assert "if these are names of classes, say task=classification" in caught.value.hint
-    assert len(taken_in(dated, "y", task="classification").truth.names) == 84
+    assert len(encoded(dated, "y", task="classification").truth.names) == 84
     with pytest.raises(TableError, match="holds 12 different texts in 12 rows"):
-        taken_in(table_of(x=np.sin(np.arange(12.0)), y=text(*"abcdefghijkl")), "y")
-    assert len(taken_in(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").truth.names) == 12
+        encoded(table_of(x=np.sin(np.arange(12.0)), y=text(*"abcdefghijkl")), "y")
+    assert len(encoded(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").truth.names) == 12
 
 
 @pytest.mark.parametrize("unit", [" km", "k", "-", " mg/dl"])
@@ -399,10 +399,10 @@ def test_numbers_with_a_unit_cause_a_warning(unit):
     cells = [f"{3 * k + 1}{unit}" for k in range(30)]
     table = table_of(p=text(*cells), x=np.sin(np.arange(30.0)), y=text(*"ab" * 15))
     with pytest.warns(TableWarning, match=rf"30 of its 30 cells look like numbers: row 1 holds '1{unit}'; write plain"):
-        taken_in(table, "y")
+        encoded(table, "y")
     names = table_of(p=text(*[f"{k}{'abcdefghij'[k % 10]}" for k in range(30)]), x=table["x"], y=table["y"])
-    taken_in(names, "y")  # codes, and no warning
-    taken_in(table_of(p=text(*["5 mg", "10 mg", "20 mg"] * 10), x=table["x"], y=table["y"]), "y")  # few doses
+    encoded(names, "y")  # codes, and no warning
+    encoded(table_of(p=text(*["5 mg", "10 mg", "20 mg"] * 10), x=table["x"], y=table["y"]), "y")  # few doses
 
 
 @pytest.mark.parametrize(
@@ -414,9 +414,9 @@ def test_text_that_looks_like_numbers_causes_a_warning(cells):
     with pytest.warns(
         TableWarning, match=r"column 'p' is read as text, although .*look like numbers: row . holds"
     ) as seen:
-        taken_in(table, "y")
+        encoded(table, "y")
     assert repr(first) in str(seen[0].message)
-    taken_in(table, "y", drop=["p"])
+    encoded(table, "y", drop=["p"])
 
 
 def test_numbers_that_a_frame_holds_as_text_cause_a_warning():
@@ -424,7 +424,7 @@ def test_numbers_that_a_frame_holds_as_text_cause_a_warning():
     with pytest.warns(
         TableWarning, match="column 'p' is read as text, although 60 of its 60 .*; convert them to numbers"
     ):
-        taken_in(table, "y")
+        encoded(table, "y")
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_numbers_that_a_frame_holds_as_text_cause_a_warning():
 )
 def test_text_that_is_no_number_stays_text(cells):
     n = 20 * len(cells)  # a warning would be an error
-    column_choice = taken_in(table_of(p=text(*cells * 20), y=text(*"aabb" * (n // 4))), "y")
+    column_choice = encoded(table_of(p=text(*cells * 20), y=text(*"aabb" * (n // 4))), "y")
     assert (column_choice.features, column_choice.left_out) == (("p",), {})
 
 
@@ -451,12 +451,12 @@ def test_infinite_cells_are_named_by_row_and_column():
     frame.loc[7, "age"] = np.inf
     frame.loc[:1, "outcome"] = None
     with pytest.raises(TableError, match=r"infinite values in 'age' \(row 8\), 'dose' \(rows 5, 10\)"):
-        taken_in(as_table(frame), "outcome")
+        encoded(as_table(frame), "outcome")
 
 
 def test_an_infinite_target_is_no_class():
     with pytest.raises(TableError, match=r"infinite values in 'y' \(row 2\)"):
-        taken_in(table_of(x=[1.0, 2.0, 3.0], y=[0.0, np.inf, 1.0]), "y")
+        encoded(table_of(x=[1.0, 2.0, 3.0], y=[0.0, np.inf, 1.0]), "y")
 
 
 def test_unseen_categories_are_counted():
@@ -481,13 +481,13 @@ def test_cells_that_are_missing_for_the_first_time_are_counted():
 def test_empty_targets_and_only_targets():
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [None, None]})
     with pytest.raises(TableError, match="the target 'y' is missing in every row"):
-        taken_in(as_table(frame), "y")
+        encoded(as_table(frame), "y")
     with pytest.raises(TableError, match="the target is the only column"):
-        taken_in(as_table(frame[["x"]]), "x")
+        encoded(as_table(frame[["x"]]), "x")
     frame = pd.DataFrame({"x": [1.0, None], "z": [None, 1.0], "y": ["a", "b"]})
     with pytest.raises(TableError, match="no row is left: every row has a missing cell"):
-        taken_in(as_table(frame), "y", missing="drop")
+        encoded(as_table(frame), "y", missing="drop")
     with pytest.raises(ValueError, match="task must be one of 'auto', 'classification', 'regression', got 'x'"):
-        taken_in(as_table(frame), "y", task="x")
+        encoded(as_table(frame), "y", task="x")
     smallest = mixed_frame()["dose"].min()
-    assert taken_in(as_table(mixed_frame()), "dose", task="classification").truth.names[0] == f"{smallest}"
+    assert encoded(as_table(mixed_frame()), "dose", task="classification").truth.names[0] == f"{smallest}"

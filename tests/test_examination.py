@@ -15,7 +15,7 @@ from mercer.study.examination.errors_alone import class_rules, number_rules
 from mercer.study.examination.histograms import histogram
 from mercer.study.examination.machines import infeasible_nu
 from mercer.study.protocol import study
-from mercer.study.report.arrangement import kept_together
+from mercer.study.report.arrangement import grouped_rows
 from mercer.study.report.examination import caption
 from mercer.study.tables import read_target
 
@@ -208,45 +208,45 @@ def near_copies(n_groups, size, columns=3, seed=0):
     centres = rng.normal(size=(n_groups, columns))
     points = centres[group] + 0.01 * rng.normal(size=(len(group), columns))
     frame = pd.DataFrame(points, columns=[f"x{j}" for j in range(columns)])
-    return frame.assign(who=[f"p{g}" for g in group], y=np.array(["no", "yes"])[rng.integers(0, 2, n_groups)][group])
+    return frame.assign(owner=[f"p{g}" for g in group], y=np.array(["no", "yes"])[rng.integers(0, 2, n_groups)][group])
 
 
 @pytest.mark.parametrize(("n_groups", "size"), [(30, 10), (20, 4), (150, 2)])
 def test_groups_of_nearly_equal_rows_are_found(n_groups, size):
     frame = near_copies(n_groups, size)
     found = {finding.kind: finding for finding in examined(frame).with_weight(Weight.DOUBT)}
-    assert found[Kind.GROUPS].columns == ("who",)
-    assert "--groups who" in found[Kind.GROUPS].remedy
-    assert "--groups who" in found[Kind.PREDICTS_ALONE].remedy
+    assert found[Kind.GROUPS].columns == ("owner",)
+    assert "--groups owner" in found[Kind.GROUPS].remedy
+    assert "--groups owner" in found[Kind.PREDICTS_ALONE].remedy
     assert found[Kind.GROUPS].numbers["size"] == size
-    (finding,) = examined(frame.drop(columns="who")).with_weight(Weight.DOUBT)
+    (finding,) = examined(frame.drop(columns="owner")).with_weight(Weight.DOUBT)
     assert (finding.kind, finding.columns) == (Kind.GROUPS, ())
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_groups_of_nearly_equal_rows_stay_together(named):
     frame = near_copies(30, 5, columns=6)
-    group = pd.factorize(frame["who"])[0]
+    group = pd.factorize(frame["owner"])[0]
     frame = pd.concat([frame, frame.head(3)], ignore_index=True)
     group = np.append(group, group[:3])
-    table = as_table(frame if named else frame.drop(columns="who"))
+    table = as_table(frame if named else frame.drop(columns="owner"))
     truth = read_target(table, "y")
     columns = [f"x{j}" for j in range(6)]
     arranged = Arranger(table, truth, None, None, "together").by(columns)
-    assert (arranged.near.size, arranged.near.column) == (5, "who" if named else "")
+    assert (arranged.near.size, arranged.near.column) == (5, "owner" if named else "")
     assert (pd.factorize(arranged.arrangement.groups)[0] == group).all()
     assert Arranger(table, truth, None, None, "apart").by(columns).near is None
     if named:
-        assert Arranger(table, truth, "who", None, "together").by(columns).near is None
+        assert Arranger(table, truth, "owner", None, "together").by(columns).near is None
 
 
 def test_noise_in_groups_of_nearly_equal_rows_is_not_predicted():
     frame = near_copies(40, 4, columns=6, seed=2)
-    found = study(frame.drop(columns="who"), "y", n_folds=3)
+    found = study(frame.drop(columns="owner"), "y", n_folds=3)
     accuracy = found.svm.test.accuracy
     assert accuracy.low < 0.5 < accuracy.high
     assert found.examination.with_weight(Weight.DOUBT) == []
-    assert "The 40 groups that were found stayed together" in " ".join(kept_together(found))
+    assert "The 40 groups that were found stayed together" in " ".join(grouped_rows(found))
 
 
 def test_one_cell_far_outside_makes_no_groups():
@@ -264,7 +264,7 @@ def test_few_groups_are_not_kept_together_but_named():
 
 
 def test_classes_that_are_far_apart_are_no_groups():
-    frame = near_copies(20, 15).drop(columns="y").rename(columns={"who": "y"})
+    frame = near_copies(20, 15).drop(columns="y").rename(columns={"owner": "y"})
     assert Kind.GROUPS not in kinds(examined(frame))
 
 
@@ -487,9 +487,9 @@ def test_many_more_columns_than_rows_are_examined(n_columns):
 def repeated(name, cells, n=300, seed=0):
     """Rows of 100 patients, whose targets go with the patient; and the same with targets at random."""
     rng = np.random.default_rng(seed)
-    who, effect = rng.integers(0, 100, n), rng.normal(size=100)
-    like = np.where(effect[who] + 0.5 * rng.normal(size=n) > 0, "ill", "well")
-    frame = pd.DataFrame({name: [cells(one) for one in who], "x": rng.normal(size=n)})
+    owner, effect = rng.integers(0, 100, n), rng.normal(size=100)
+    like = np.where(effect[owner] + 0.5 * rng.normal(size=n) > 0, "ill", "well")
+    frame = pd.DataFrame({name: [cells(one) for one in owner], "x": rng.normal(size=n)})
     return frame.assign(y=like), frame.assign(y=rng.permutation(like))
 
 

@@ -38,8 +38,8 @@ def test_the_factor_and_the_solutions_are_those_of_lapack(n, dtype, digits):
         np.testing.assert_allclose(lower @ forward, right, atol=10 * digits)
         np.testing.assert_allclose(lower.T @ backward, right, atol=10 * digits)
     inverse = np.zeros((n, n))
-    for first, piece in inverse_columns(factor):
-        inverse[first:, first : first + piece.shape[1]] = piece
+    for first, chunk in inverse_columns(factor):
+        inverse[first:, first : first + chunk.shape[1]] = chunk
     np.testing.assert_allclose(inverse @ lower, np.eye(n), atol=10 * digits)
 
 

@@ -10,7 +10,7 @@ from cases import ISAS, KERNELS, laplacian
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram, clear_padding, padded_block
-from mercer.gram.backends import BlockBackend, NativeBackend, exponent_reach, n_threads, select_backend
+from mercer.gram.backends import BlockBackend, NativeBackend, exponent_span_of, n_threads, select_backend
 from mercer.kernels import RBF, Callable, Linear, Precomputed, Sigmoid
 from pairs import every_pair
 
@@ -179,12 +179,12 @@ def test_a_long_product_of_support_vectors_comes_in_parts(kernel):
 @every_pair(
     kernel=[RBF(gamma=0.5), Callable(lambda A, B: np.tanh(A @ B.T))],
     n_vectors=[None, 2],
-    repeats=[0, 40],
+    n_duplicates=[0, 40],
     single=[False, True],
 )
-def test_sums_of_many_columns_at_all_rows_are_those_of_the_matrix(kernel, n_vectors, repeats, single):
+def test_sums_of_many_columns_at_all_rows_are_those_of_the_matrix(kernel, n_vectors, n_duplicates, single):
     table = rows(700)
-    table[:repeats] = table[300 : 300 + repeats]
+    table[:n_duplicates] = table[300 : 300 + n_duplicates]
     gram, cols = Gram(kernel, as_data(table)), np.random.default_rng(1).permutation(700)[:600]
     weights = np.random.default_rng(2).standard_normal((600, n_vectors) if n_vectors else 600)
     gram._store.backend.values_per_call = 20_000
@@ -249,20 +249,20 @@ def test_cached_rows_are_used_for_sums():
 def keeping(n_rows):
     """A matrix of 30 rows with a memory limit that allows `n_rows` cached rows."""
     data, plenty = as_data(rows()), 1 << 30
-    taken = plenty - Gram(RBF(gamma=0.5), data, memory_limit=plenty)._store.room
-    return Gram(RBF(gamma=0.5), data, keep=CachePolicy.EXPENSIVE, memory_limit=taken + n_rows * 30 * 8 * 4 // 3)
+    reserved = plenty - Gram(RBF(gamma=0.5), data, memory_limit=plenty)._store.room
+    return Gram(RBF(gamma=0.5), data, keep=CachePolicy.EXPENSIVE, memory_limit=reserved + n_rows * 30 * 8 * 4 // 3)
 
 
 @given(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=8), min_size=1, max_size=12), st.integers(0, 12))
-def test_the_budget_is_kept_and_changes_no_bit(requests, kept):
+def test_the_budget_is_kept_and_changes_no_bit(requests, n_cached):
     data = as_data(rows())
-    gram, plain = keeping(kept), Gram(RBF(gamma=0.5), data)
+    gram, plain = keeping(n_cached), Gram(RBF(gamma=0.5), data)
     for request in requests:
         idx = np.array(request)
         np.testing.assert_array_equal(gram.block(idx, None), plain.block(idx, None))
-    held = gram.peak_bytes - plain.peak_bytes  # size of the row cache; `plain` has none
-    assert held <= 2 * kept * 30 * 8  # the factor 2 allows for copies of rows
-    assert held > 0 or not kept or all(len(set(request)) > kept for request in requests)
+    cache_bytes = gram.peak_bytes - plain.peak_bytes  # size of the row cache; `plain` has none
+    assert cache_bytes <= 2 * n_cached * 30 * 8  # the factor 2 allows for copies of rows
+    assert cache_bytes > 0 or not n_cached or all(len(set(request)) > n_cached for request in requests)
     assert gram.n_values <= plain.n_values
 
 
@@ -393,12 +393,12 @@ def test_joblib_workers_share_the_processors():
 
 def test_the_reach_of_distances_goes_through_the_program():
     data = as_data(rows())
-    reach = exponent_reach(RBF(gamma=0.5).lower(), data)
-    assert reach == pytest.approx(0.5 * (((data.array - data.array.mean(axis=0)) ** 2).sum(axis=1)).max())
-    assert exponent_reach((RBF(gamma=0.5) ** 10).lower(), data) == pytest.approx(10 * reach)
-    assert exponent_reach((RBF(gamma=0.5) * RBF(gamma=0.5)).lower(), data) == pytest.approx(2 * reach)
-    assert exponent_reach((7.0 * RBF(gamma=0.5) + Linear()).lower(), data) == pytest.approx(reach)
-    assert exponent_reach(Linear().lower(), data) == 0.0
+    exponent_span = exponent_span_of(RBF(gamma=0.5).lower(), data)
+    assert exponent_span == pytest.approx(0.5 * (((data.array - data.array.mean(axis=0)) ** 2).sum(axis=1)).max())
+    assert exponent_span_of((RBF(gamma=0.5) ** 10).lower(), data) == pytest.approx(10 * exponent_span)
+    assert exponent_span_of((RBF(gamma=0.5) * RBF(gamma=0.5)).lower(), data) == pytest.approx(2 * exponent_span)
+    assert exponent_span_of((7.0 * RBF(gamma=0.5) + Linear()).lower(), data) == pytest.approx(exponent_span)
+    assert exponent_span_of(Linear().lower(), data) == 0.0
 
 
 # Repeated rows.
@@ -438,8 +438,8 @@ def test_repeats_are_evaluated_once(kernel):
     np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-12)
     chosen = np.zeros(82, dtype=bool)
     chosen[[7, 30]] = True
-    assert np.flatnonzero(view.with_repeats(chosen)).tolist() == [7, 30, 60, 80, 81]
-    assert gram.restrict(np.arange(5)).with_repeats(chosen[:5]) is not None
+    assert np.flatnonzero(view.with_duplicates(chosen)).tolist() == [7, 30, 60, 80, 81]
+    assert gram.restrict(np.arange(5)).with_duplicates(chosen[:5]) is not None
 
 
 def test_opposite_coefficients_of_a_repeat_cost_nothing():
@@ -465,7 +465,7 @@ def test_bounds_of_repeats_are_those_of_their_rows():
 
 
 @pytest.mark.parametrize(
-    ("keep", "kernel", "p", "room", "kept", "keeps_all"),
+    ("keep", "kernel", "p", "room", "n_cached", "keeps_all"),
     [
         (CachePolicy.NONE, RBF(gamma=0.5), 100, "all", 0, False),
         (CachePolicy.EXPENSIVE, RBF(gamma=0.5), 100, "all", 40, False),
@@ -478,10 +478,10 @@ def test_bounds_of_repeats_are_those_of_their_rows():
         (CachePolicy.FULL, RBF(gamma=0.5), 8, "some", 0, False),
     ],
 )
-def test_which_rows_stay(keep, kernel, p, room, kept, keeps_all):
+def test_which_rows_stay(keep, kernel, p, room, n_cached, keeps_all):
     data = as_data(rows(40, p))
     backend, limit = select_backend(kernel, data, memory_limit=1 << 20)[0], 256 << 20
-    taken = limit - Gram(kernel, data, memory_limit=limit, backend=backend)._store.room
+    reserved = limit - Gram(kernel, data, memory_limit=limit, backend=backend)._store.room
     of_rows = 8 * 40 * (40 if room == "all" else 30) * 4 // 3 + 64
-    gram = Gram(kernel, data, memory_limit=taken + of_rows, keep=keep, backend=backend)
-    assert (gram._store.kept.capacity, gram.keeps_all) == (kept, keeps_all)
+    gram = Gram(kernel, data, memory_limit=reserved + of_rows, keep=keep, backend=backend)
+    assert (gram._store.cached_rows.capacity, gram.keeps_all) == (n_cached, keeps_all)

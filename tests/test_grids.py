@@ -145,22 +145,22 @@ def test_a_function_of_several_scores_needs_a_name():
 def test_a_zoom_asks_the_callback_that_it_was_given():
     class Remembers:
         def __init__(self):
-            self.told = []
+            self.reports = []
 
         def __call__(self, progress):
-            self.told.append(progress)
+            self.reports.append(progress)
 
     remembers = Remembers()
     KernelSearchCV(SVC(), C="zoom", cv=2, callback=remembers).fit(X, Y)
-    assert len(remembers.told) == 10
+    assert len(remembers.reports) == 10
 
 
 def test_a_stopped_zoom_keeps_its_results():
-    told = []
+    reports = []
 
     def stop(progress):
-        told.append(progress)
-        return len(told) == 5  # the first cell of the second stage
+        reports.append(progress)
+        return len(reports) == 5  # the first cell of the second stage
 
     with pytest.warns(UserWarning, match="the search was stopped") as warned:
         found = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
@@ -171,11 +171,11 @@ def test_a_stopped_zoom_keeps_its_results():
 
 
 def test_a_zoom_stopped_between_stages_ends():
-    told = []
+    reports = []
 
     def stop(progress):
-        told.append(progress)
-        return len(told) == 4  # the last cell of the first stage
+        reports.append(progress)
+        return len(reports) == 4  # the last cell of the first stage
 
     with pytest.warns(
         UserWarning, match=r"the search was stopped \(interrupted\): no setting of stage 1 was finished"
@@ -189,11 +189,11 @@ def test_a_zoom_stopped_between_stages_ends():
 @pytest.mark.parametrize("settings", [{}, {"early_stopping": "bound"}, {"C": "zoom"}])
 def test_warnings_name_the_line_of_the_user_that_calls_the_search(settings):
     axes = {"C": [1.0, 10.0, 100.0], "gamma": [-1.0, 0.1, 1.0], **settings}
-    told = []
+    reports = []
 
     def stop(progress):
-        told.append(progress)
-        return len(told) == (5 if "C" in settings else 4)  # at the first setting of the second gamma
+        reports.append(progress)
+        return len(reports) == (5 if "C" in settings else 4)  # at the first setting of the second gamma
 
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

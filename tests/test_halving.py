@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from mercer import RBF, SVC, SVR, KernelSearchCV, LinearSVC, Spectrum, StoppedError
-from mercer.model_selection.search.row_rules import n_kept, n_validated, spread
+from mercer.model_selection.search.row_rules import n_survivors, n_validated, spread
 
 X, Y = make_classification(900, 6, n_informative=4, flip_y=0.1, random_state=3)
 GRID = {"C": [0.01, 0.1, 1.0, 10.0], "gamma": [0.001, 0.03, 1.0]}
@@ -23,8 +23,8 @@ def halved():
 def test_the_better_settings_see_more_rows(halved):
     n_rows = halved.cv_results_["n_rows"]
     assert sorted(set(n_rows)) == [60, 200, 600]
-    assert sum(n_rows > 60) <= n_kept(12, 1) + 1  # one kernel
-    assert sum(n_rows > 200) <= n_kept(12, 2)
+    assert sum(n_rows > 60) <= n_survivors(12, 1) + 1  # one kernel
+    assert sum(n_rows > 200) <= n_survivors(12, 2)
     assert n_rows[halved.best_index_] == 600
     assert halved.stopped_ == ""
     # Ranks: first by rows, then by the score.

@@ -308,8 +308,8 @@ class ProgressMonitor:
 
     insisted = False
 
-    def __init__(self, looks):
-        self.looks, self.seconds, self.last = looks, [], time.process_time()
+    def __init__(self, limit):
+        self.limit, self.seconds, self.last = limit, [], time.process_time()
 
     def __enter__(self):
         return self
@@ -322,20 +322,20 @@ class ProgressMonitor:
         now = time.process_time()
         self.seconds.append(now - self.last)
         self.last = now
-        return len(self.seconds) > self.looks
+        return len(self.seconds) > self.limit
 
 
 @every_watched
 def test_ctrl_c_and_the_time_limit_are_checked_often(kernel, n_classes, scheme, p):
     """Measured in processor time, because other processes change the elapsed time."""
     gram, labels = watched_gram(kernel, n_classes, p)
-    watch = ProgressMonitor(looks=10)
-    machines = train(gram, labels, n_classes, 1e3, scheme=scheme, control=Control(interruption=watch))
-    print(f"{max(watch.seconds[: watch.looks]):.3f} s at most between two looks")
+    monitor = ProgressMonitor(limit=10)
+    machines = train(gram, labels, n_classes, 1e3, scheme=scheme, control=Control(interruption=monitor))
+    print(f"{max(monitor.seconds[: monitor.limit]):.3f} s at most between two looks")
     assert len(machines.solutions) == len(machines.tasks)
-    assert watch.looks <= len(watch.seconds) or machines.certificate.status is not Status.INTERRUPTED
+    assert monitor.limit <= len(monitor.seconds) or machines.certificate.status is not Status.INTERRUPTED
     # The usual time is about 0.1 s; the test must find parts of work that grow with the number of rows or classes.
-    assert max(watch.seconds[: watch.looks]) < 1.0
+    assert max(monitor.seconds[: monitor.limit]) < 1.0
 
 
 @pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.FULL])
@@ -343,10 +343,10 @@ def test_the_joint_machine_checks_often_too(keep):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(6000, 16)) / 4.0, rng.integers(0, 12, 6000)
     gram = Gram(RBF(gamma=1.0), as_data(X), keep=keep, n_jobs=1)
-    watch = ProgressMonitor(looks=15)
-    machines = train(gram, labels, 12, 1e3, scheme="joint", control=Control(interruption=watch))
+    monitor = ProgressMonitor(limit=15)
+    machines = train(gram, labels, 12, 1e3, scheme="joint", control=Control(interruption=monitor))
     assert machines.certificate.status is Status.INTERRUPTED
-    assert max(watch.seconds[: watch.looks]) < 1.0
+    assert max(monitor.seconds[: monitor.limit]) < 1.0
 
 
 @every_watched
@@ -657,7 +657,7 @@ def test_a_product_with_the_kernel_matrix_is_stopped_within(memory_limit, monkey
     product = KernelProduct(gram, lambda: calls.append(None))
     for _ in product.prepare():
         pass
-    assert (product.bytes_held > 0) == (memory_limit is None)
+    assert (product.memory_bytes > 0) == (memory_limit is None)
     expected = plain.gaussian(gram.data.array, gram.data.array, 0.1) @ vectors
     np.testing.assert_allclose(product(vectors), expected, rtol=1e-9, atol=1e-9)
     assert len(calls) >= 3
@@ -684,10 +684,10 @@ def three_steps():
 
 
 def test_the_first_and_the_last_step_are_reported():
-    told = []
-    monitor = loop.SolverMonitor(Control(callback=told.append))
+    reports = []
+    monitor = loop.SolverMonitor(Control(callback=reports.append))
     assert loop.drive(three_steps(), monitor) is None
-    assert [progress.n_iter for progress in told] == [row.n_iter for row in monitor.trace] == [1, 2]
+    assert [progress.n_iter for progress in reports] == [row.n_iter for row in monitor.trace] == [1, 2]
 
 
 def test_a_request_of_other_work_within_the_callback_is_passed_on():

@@ -97,8 +97,8 @@ def test_leave_one_out_is_refitting(kernel, weights):
     s = WEIGHTS[weights]
     found = clone(machine).fit(POSITIVE, TWO, s).loo_residuals_
     for i in (0, 1, 17, 149):
-        kept = np.arange(150) != i
-        without = clone(machine).fit(POSITIVE[kept], TWO[kept], None if s is None else s[kept])
+        remaining = np.arange(150) != i
+        without = clone(machine).fit(POSITIVE[remaining], TWO[remaining], None if s is None else s[remaining])
         expected = TWO[i] - without.predict(POSITIVE[i : i + 1])[0]
         if s is not None and s[i] == 0.0:
             assert np.isnan(found[i]).all()
@@ -300,8 +300,8 @@ def test_a_path_through_weights_of_many_sizes():
         np.testing.assert_allclose(A @ path.coefficients[i, :, 0], y, atol=1e-6 * np.abs(y).max())
         left_out = []
         for row in range(40):
-            kept = np.arange(40) != row
-            left_out.append(y[row] - K[row, kept] @ np.linalg.solve(A[np.ix_(kept, kept)], y[kept]))
+            remaining = np.arange(40) != row
+            left_out.append(y[row] - K[row, remaining] @ np.linalg.solve(A[np.ix_(remaining, remaining)], y[remaining]))
         assert path.leave_one_out_errors[i, 0] == pytest.approx(s @ np.square(left_out) / s.sum(), rel=1e-5)
     assert path.solved.all()
 

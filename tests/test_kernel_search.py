@@ -332,7 +332,7 @@ def test_reported_violations_are_true_for_the_kernel(kernel, shift, penalties, t
         return 0.0
 
     search = KernelSearchCV(SVC(tol=tol, kernel=kernel, gamma=0.05), C=penalties, cv=splits, scoring=keep)
-    claimed = search.fit(X, y).cv_results_["kkt_violation"]
+    violations = search.fit(X, y).cv_results_["kkt_violation"]
     found = []
     for cell, (C, support, coefficients, certificate) in enumerate(cells):
         train = splits[cell % 3][0]
@@ -345,8 +345,8 @@ def test_reported_violations_are_true_for_the_kernel(kernel, shift, penalties, t
         found.append(reference.largest_violation(beta, K @ beta - sign, lower, upper, groups, 1))
         assert certificate.status == "optimal"
         assert found[-1] <= certificate.kkt_violation + (0.1 if tol == 1e-3 else 3.0) * tol
-    assert (claimed <= tol).all()
-    assert (np.reshape(found, (-1, 3)).max(axis=1) >= claimed - 3e-6).all()
+    assert (violations <= tol).all()
+    assert (np.reshape(found, (-1, 3)).max(axis=1) >= violations - 3e-6).all()
 
 
 def test_values_in_double_that_do_not_fit_are_evaluated_when_needed():
@@ -474,11 +474,11 @@ def test_missing_values_that_come_through_a_pipeline_are_told_of_the_rows_that_a
         KernelSearchCV(machine, C=[1.0], cv=KFold(3)),
         GridSearchCV(machine, {"svc__C": [1.0]}, cv=KFold(3)),
     ):
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as reports:
             warnings.simplefilter("always")
             search.set_params(refit=False, return_train_score=True).fit(X, y)
         found.append(search)
-        failed = [str(one.message) for one in told if issubclass(one.category, FitFailedWarning)]
+        failed = [str(one.message) for one in reports if issubclass(one.category, FitFailedWarning)]
         assert "2 fits failed out of a total of 3" in failed[0]
         assert re.findall(r"row (\d+), column 3 is nan", failed[0]) == ["10"]
     agree(*found)
@@ -683,11 +683,11 @@ def test_a_search_is_an_estimator():
 
 def test_finished_settings_are_kept_after_a_stop():
     X, y = _cancer()
-    told = []
+    reports = []
 
     def after_two(progress):
-        told.append(progress)
-        return len(told) == 2
+        reports.append(progress)
+        return len(reports) == 2
 
     axes = {"C": [0.1, 1.0, 10.0, 100.0, 1000.0], "gamma": [0.01, 0.1], "cv": 3}
     search = KernelSearchCV(SVC(), callback=after_two, **axes)
@@ -695,7 +695,7 @@ def test_finished_settings_are_kept_after_a_stop():
         search.fit(X, y)
     assert search.stopped_ == "interrupted"
     # No report after the callback stopped the search.
-    assert [(one.done, one.total) for one in told] == [(3, 30), (6, 30)]
+    assert [(one.done, one.total) for one in reports] == [(3, 30), (6, 30)]
     whole = KernelSearchCV(SVC(), refit=False, **axes).fit(X, y)
     for name in ("mean_test_score", "kkt_violation", "status"):
         found = search.cv_results_[name]
@@ -707,11 +707,11 @@ def test_finished_settings_are_kept_after_a_stop():
 
 def test_texts_about_settings_are_readable(capsys):
     X, y = _cancer(90)
-    told = []
+    reports = []
     axes = {"C": [1 / 3, np.float64(1e5) / 3], "kernels": ["rbf", RBF(gamma=2 / 3)]}
-    KernelSearchCV(SVC(), cv=2, refit=False, verbose=1, callback=told.append, **axes).fit(X, y)
+    KernelSearchCV(SVC(), cv=2, refit=False, verbose=1, callback=reports.append, **axes).fit(X, y)
     settings = [f"C = {C}, kernel = {kernel}" for kernel in axes["kernels"] for C in ("0.333333", "33333.3")]
-    assert [one.note for one in told] == settings
+    assert [one.note for one in reports] == settings
     said = capsys.readouterr().err.splitlines()
     assert [line.split(" left: ")[1] for line in said] == settings
     assert said[-1].startswith("8 of 8 fits, about 0 s left: ")
@@ -801,27 +801,27 @@ class _Counting:
     """A callback that counts its calls for one fit."""
 
     def __init__(self):
-        self.told = 0
+        self.reports = 0
 
     def __call__(self, progress):
-        self.told += 1
-        _COUNTS.append(self.told)
+        self.reports += 1
+        _COUNTS.append(self.reports)
 
 
 @pytest.mark.parametrize("make", [lambda machine: machine, lambda machine: make_pipeline(StandardScaler(), machine)])
 def test_each_fit_has_a_callback_of_its_own(make):
     X, y = _cancer(90)
     own = _Counting()
-    machine, told = make(SVC(callback=own, gamma=0.01)), []
+    machine, reports = make(SVC(callback=own, gamma=0.01)), []
     for search in (
         KernelSearchCV(machine, C=[0.1, 1.0], cv=3, refit=False),
         GridSearchCV(machine, {path_of(machine) + "C": [0.1, 1.0]}, cv=3, refit=False),
     ):
         _COUNTS.clear()
         search.fit(X, y)
-        told.append(list(_COUNTS))
-    assert told[0] == told[1] == [1] * 6
-    assert own.told == 0
+        reports.append(list(_COUNTS))
+    assert reports[0] == reports[1] == [1] * 6
+    assert own.reports == 0
 
 
 def test_an_exit_in_a_fit_ends_the_search():
@@ -857,9 +857,9 @@ def test_a_search_that_fails_leaves_no_threads():
 
     before = threading.active_count()
     # A reference to the error, like the one that the interpreter keeps.
-    with pytest.raises(RuntimeError, match="not this one") as held:
+    with pytest.raises(RuntimeError, match="not this one") as caught:
         KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01, 0.1], cv=3, callback=broken).fit(X, y)
-    assert (held.type, threading.active_count()) == (RuntimeError, before)
+    assert (caught.type, threading.active_count()) == (RuntimeError, before)
 
 
 def test_a_search_with_a_time_limit_of_0_is_an_error():
@@ -1223,9 +1223,9 @@ def test_kernels_of_other_libraries_are_not_interpreted():
 def test_a_share_that_is_not_reached_causes_one_warning():
     X, y = _cancer()
     search = KernelSearchCV(OneClassSVM(contamination=0.1), gamma=[1e6, 1e7], cv=3, scoring="accuracy")
-    with pytest.warns(UserWarning, match="contamination=0.1 is not reached") as told:
+    with pytest.warns(UserWarning, match="contamination=0.1 is not reached") as reports:
         search.fit(X, np.where(y == 1, 1, -1))
-    assert len([one for one in told if "contamination" in str(one.message)]) == 1
+    assert len([one for one in reports if "contamination" in str(one.message)]) == 1
 
 
 def test_idle_memory_is_freed_for_another_size_only_if_necessary():
@@ -1241,7 +1241,7 @@ def test_idle_memory_is_freed_for_another_size_only_if_necessary():
     del double, other
 
 
-def _held_by_matrices(monkeypatch):
+def _matrix_sizes(monkeypatch):
     """The matrices of a search, and the bytes in use, idle ones included, each time that a matrix is added."""
     made, most = [], []
     make = Memory.square
@@ -1249,7 +1249,7 @@ def _held_by_matrices(monkeypatch):
     def counted(self, n, dtype):
         matrix = make(self, n, dtype)
         made.append(weakref.ref(matrix))
-        idle = [memory for kept in list(self._idle.values()) for memory in kept]
+        idle = [memory for memories in list(self._idle.values()) for memory in memories]
         most.append(sum(one().nbytes for one in made if one() is not None) + sum(one.nbytes for one in idle))
         return matrix
 
@@ -1268,7 +1268,7 @@ def _held_by_matrices(monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more:UserWarning")
 def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices):
     X, y = _cancer(90)
-    made, most = _held_by_matrices(monkeypatch)
+    made, most = _matrix_sizes(monkeypatch)
     limit = n_matrices * 4 * 90 * 90
     gc.collect()
     gc.disable()
@@ -1284,14 +1284,14 @@ def test_a_search_stays_within_the_limit(monkeypatch, machine, axes, n_matrices)
 def test_the_rows_at_which_the_default_limit_ends_are_those_of_the_documentation(n_matrices, most):
     kinds = (np.float32, True), (np.float64, True), (np.float64, False)
     for (dtype, after_single), n in zip(kinds, most, strict=True):
-        taken = [Matrices.bytes_of(dtype, rows, after_single=after_single) for rows in (n, n + 1)]
-        assert taken[0] <= DEFAULT_MEMORY_LIMIT // n_matrices < taken[1]
+        matrix_bytes = [Matrices.bytes_of(dtype, rows, after_single=after_single) for rows in (n, n + 1)]
+        assert matrix_bytes[0] <= DEFAULT_MEMORY_LIMIT // n_matrices < matrix_bytes[1]
 
 
 @pytest.mark.parametrize("kernels", [[RBF(), Laplacian()], [Centered(RBF(0.5)), Centered(RBF(0.1))]])
 def test_kernels_that_depend_on_rows_by_themselves_stay_within_the_limit_together(monkeypatch, kernels):
     X, y = make_classification(200, 4, flip_y=0.3, random_state=0)
-    _, most = _held_by_matrices(monkeypatch)
+    _, most = _matrix_sizes(monkeypatch)
     limit = 10 * 4 * 200**2  # room for the float32 matrices of all ten folds of one kernel
     KernelSearchCV(SVC(gamma=0.1), kernels=kernels, C=[1.0], cv=10, memory_limit=limit, refit=False).fit(X, y)
     assert len(most) == 20
@@ -1303,7 +1303,7 @@ def test_kernels_of_folds_and_of_all_rows_stay_within_the_limit_together(monkeyp
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y = X[:, 0] + 0.5 * rng.normal(size=300) > 0.0
-    _, most = _held_by_matrices(monkeypatch)
+    _, most = _matrix_sizes(monkeypatch)
     # In single precision; without folds, in both precisions for two kernels.
     limit = (5 * 4 if by_folds else 2 * 12) * 300**2
     gammas = ["scale", 0.5, "scale"] if by_folds else [0.1, "scale", 0.5]
@@ -1325,14 +1325,16 @@ def test_fits_that_share_nothing_have_no_more_time_than_they_were_given():
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
 def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
     X, y = _cancer()
-    told = []
+    reports = []
 
     def interrupted(A, B):
-        if told:
+        if reports:
             os.kill(os.getpid(), signal.SIGINT)
         return A @ B.T
 
-    search = KernelSearchCV(_Shouting(kernel=interrupted), C=[0.1, 1.0, 10.0], cv=3, callback=told.append, refit=False)
+    search = KernelSearchCV(
+        _Shouting(kernel=interrupted), C=[0.1, 1.0, 10.0], cv=3, callback=reports.append, refit=False
+    )
     with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): 1 of 3 settings"):
         search.fit(X, y)
 
@@ -1351,7 +1353,7 @@ def _noted_fits(monkeypatch):
 
 @pytest.mark.parametrize("machine", [SVC(), SVR()])
 def test_native_code_of_a_search_obeys_a_stop(monkeypatch, machine):
-    fits, answers, work = _noted_fits(monkeypatch), [], in_memory_rounds.solve_held
+    fits, answers, work = _noted_fits(monkeypatch), [], in_memory_rounds.solve_in_memory
 
     def asked(*args, stop, **named):
         answers.append(stop())
@@ -1359,7 +1361,7 @@ def test_native_code_of_a_search_obeys_a_stop(monkeypatch, machine):
         answers.append(stop())
         return work(*args, stop=stop, **named)
 
-    monkeypatch.setattr(in_memory_rounds, "solve_held", asked)
+    monkeypatch.setattr(in_memory_rounds, "solve_in_memory", asked)
     X, y = make_classification(60, random_state=0)
     with pytest.raises(StoppedError):
         KernelSearchCV(machine, C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)

@@ -670,9 +670,9 @@ def test_points_are_chosen_evenly_and_the_answer_says_so():
 
 def test_more_points_are_tested_until_they_refute():
     X = as_data(rows(700, 2))
-    refuted, kept = diagnose(Sigmoid(1.0, 1.0), X), diagnose(Callable(lambda A, B: A @ B.T), X, max_points=600)
+    refuted, not_refuted = diagnose(Sigmoid(1.0, 1.0), X), diagnose(Callable(lambda A, B: A @ B.T), X, max_points=600)
     assert (refuted.n_points, refuted.complete, refuted.verdict) == (128, False, "violated")
-    assert (kept.n_points, kept.complete, kept.verdict) == (600, False, "not refuted")
+    assert (not_refuted.n_points, not_refuted.complete, not_refuted.verdict) == (600, False, "not refuted")
     K = np.eye(700)
     i, j = np.setdiff1d(np.arange(700), np.arange(512) * 700 // 512)[:2]  # rows that only the last check contains
     K[i, j] = K[j, i] = -1.5
@@ -688,10 +688,10 @@ def test_the_fast_test_agrees_with_the_eigenvalues(n, rank, share, refutes):
     A = np.random.default_rng(0).normal(size=(n, rank))
     K = A @ A.T
     values, vectors = np.linalg.eigh(K)
-    look, refuted = first_refuted(Precomputed(), GivenValues(K))
+    sample, refuted = first_refuted(Precomputed(), GivenValues(K))
     assert not refuted
-    assert 10 * n * 2.0**-53 * values[-1] <= look.tolerance <= 100 * n * 2.0**-53 * values[-1]
-    lowered = K - share * look.tolerance * np.outer(vectors[:, 0], vectors[:, 0])
+    assert 10 * n * 2.0**-53 * values[-1] <= sample.tolerance <= 100 * n * 2.0**-53 * values[-1]
+    lowered = K - share * sample.tolerance * np.outer(vectors[:, 0], vectors[:, 0])
     assert first_refuted(Precomputed(), GivenValues(0.5 * (lowered + lowered.T)))[1] == refutes
 
 

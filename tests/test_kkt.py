@@ -52,14 +52,14 @@ def agree(examples, K, y, C, beta, bias):
     if w_squared > 1e6 * room * np.abs(beta).sum():  # otherwise rounding decides, here and below
         assert examples.margin == pytest.approx(2.0 / np.sqrt(w_squared), rel=1e-6)
     for i, f in enumerate(K @ beta + bias):
-        told = plain.example(f, y[i], examples.alpha[i], C[i], examples.tolerance)
-        assert examples.case[i] == told.case
-        assert examples.yf[i] == pytest.approx(told.yf, rel=0, abs=room)
-        assert examples.slack[i] == pytest.approx(told.slack, rel=0, abs=room)
-        assert examples.violation[i] == pytest.approx(told.violation, rel=0, abs=room)
+        example = plain.example(f, y[i], examples.alpha[i], C[i], examples.tolerance)
+        assert examples.case[i] == example.case
+        assert examples.yf[i] == pytest.approx(example.yf, rel=0, abs=room)
+        assert examples.slack[i] == pytest.approx(example.slack, rel=0, abs=room)
+        assert examples.violation[i] == pytest.approx(example.violation, rel=0, abs=room)
         ends = [0.0, 1.0 - examples.tolerance, 1.0 + examples.tolerance]
-        if np.abs(np.subtract(ends, told.yf)).min() > room:
-            assert examples.category[i] == told.category
+        if np.abs(np.subtract(ends, example.yf)).min() > room:
+            assert examples.category[i] == example.category
 
 
 def keeps_its_promises(examples):
@@ -118,12 +118,12 @@ def test_several_classes_with_weights(scheme):
     weights = rng.choice([0.0, 0.5, 1.0, 2.0], size=150)
     machine = SVC(C=2.0, gamma=0.5, multi_class=scheme, class_weight={0: 3.0}, tol=1e-6)
     machine.fit(X, codes, sample_weight=weights)
-    kept = np.flatnonzero(weights)
+    with_weight = np.flatnonzero(weights)
     K = plain.gaussian(X, X, 0.5)
     listings = machine.certificate_.examples()
     assert len(listings) == 3
     for task, solution, examples in zip(machine.machines_.tasks, machine.solution_, listings, strict=True):
-        rows = kept[task.rows]
+        rows = with_weight[task.rows]
         positive, negative = codes[rows] == task.positive, codes[rows] == task.negative
         np.testing.assert_array_equal(examples.rows, rows)
         assert (positive | negative).all() or scheme == "ovr"
@@ -225,7 +225,7 @@ SIGNS = np.where(ROWS[:, 0] + 0.5 * RNG.normal(size=50) > 0.0, 1.0, -1.0)
 TARGETS = ROWS[:, 0] + 0.3 * RNG.normal(size=50)
 CODES = np.digitize(ROWS[:, 1], [-0.5, 0.5])
 WEIGHTS = RNG.choice([0.0, 0.5, 1.0, 2.0], 50)
-KEPT = np.flatnonzero(WEIGHTS)
+WITH_WEIGHT = np.flatnonzero(WEIGHTS)
 K = plain.gaussian(ROWS, ROWS, 0.3)
 RBF_ROWS = {"kernel": "rbf", "gamma": 0.3, "tol": 1e-7}
 
@@ -234,12 +234,12 @@ def coefficients(machine):
     """The signed coefficients of all rows."""
     beta = np.zeros(len(ROWS))
     beta[machine.support_] = np.ravel(machine.dual_coef_)
-    return beta[KEPT]
+    return beta[WITH_WEIGHT]
 
 
 def holds(examples, distance, C, *, squared=False):
     """Check the conditions of the cases on distances that NumPy has computed, and the slacks."""
-    np.testing.assert_array_equal(examples.rows, KEPT)
+    np.testing.assert_array_equal(examples.rows, WITH_WEIGHT)
     np.testing.assert_allclose(examples.distance, distance, atol=1e-9)
     np.testing.assert_allclose(examples.C, C, rtol=1e-12)
     room = examples.tolerance + 1e-9
@@ -269,16 +269,18 @@ def test_examples_of_regression(linear, epsilon, squared):
         machine = SVR(loss=loss, epsilon=epsilon, C=0.5, **RBF_ROWS)
     machine.fit(ROWS, TARGETS, sample_weight=WEIGHTS)
     examples = machine.certificate_.examples()
-    f = machine.predict(ROWS)[KEPT]
-    residual = TARGETS[KEPT] - f
+    f = machine.predict(ROWS)[WITH_WEIGHT]
+    residual = TARGETS[WITH_WEIGHT] - f
     beta = examples.beta if linear else coefficients(machine)
     np.testing.assert_allclose(examples.beta, beta, atol=1e-12)
     np.testing.assert_allclose(examples.residual, residual, atol=1e-9)
     distance = epsilon - np.where(beta == 0.0, np.abs(residual), np.sign(beta) * residual)
-    holds(examples, distance, 0.5 * WEIGHTS[KEPT], squared=squared)
+    holds(examples, distance, 0.5 * WEIGHTS[WITH_WEIGHT], squared=squared)
     slack = np.maximum(0.0, np.abs(residual) - epsilon)
     np.testing.assert_allclose(examples.slack, slack, atol=1e-9)
-    penalty = 0.5 * np.square(machine.coef_).sum() if linear else 0.5 * beta @ K[np.ix_(KEPT, KEPT)] @ beta
+    penalty = (
+        0.5 * np.square(machine.coef_).sum() if linear else 0.5 * beta @ K[np.ix_(WITH_WEIGHT, WITH_WEIGHT)] @ beta
+    )
     losses = examples.C @ (slack**2 if squared else slack)
     assert penalty + losses == pytest.approx(machine.certificate_.primal, rel=1e-9)
     assert ((examples.category == "outside") == (slack > examples.tolerance)).all()
@@ -290,13 +292,13 @@ def test_examples_of_regression(linear, epsilon, squared):
 def test_examples_of_other_regressors(machine):
     machine.fit(ROWS, TARGETS, sample_weight=WEIGHTS)
     examples, beta = machine.certificate_.examples(), coefficients(machine)
-    C = WEIGHTS[KEPT]
+    C = WEIGHTS[WITH_WEIGHT]
     if isinstance(machine, QuantileSVR):
         assert examples.epsilon == 0.0
         C = C * np.where(beta < 0.0, 0.7, 0.3)
     else:
         assert examples.epsilon == pytest.approx(machine.epsilon_, rel=1e-9)
-    residual = TARGETS[KEPT] - machine.predict(ROWS)[KEPT]
+    residual = TARGETS[WITH_WEIGHT] - machine.predict(ROWS)[WITH_WEIGHT]
     sides = np.where(beta == 0.0, np.abs(residual), np.sign(beta) * residual)
     holds(examples, examples.epsilon - sides, C)
 
@@ -311,19 +313,19 @@ def test_examples_of_classifiers(name):
         "linear penalised": LinearSVC(loss="hinge", C=0.7, tol_gap=1e-10),
     }[name].fit(ROWS, SIGNS, sample_weight=WEIGHTS)
     examples = machine.certificate_.examples()
-    yf = SIGNS[KEPT] * machine.decision_function(ROWS)[KEPT]
-    C = 0.7 * WEIGHTS[KEPT]
+    yf = SIGNS[WITH_WEIGHT] * machine.decision_function(ROWS)[WITH_WEIGHT]
+    C = 0.7 * WEIGHTS[WITH_WEIGHT]
     if name == "nu":
         beta = coefficients(machine)
         np.testing.assert_allclose(examples.alpha, np.abs(beta), rtol=1e-9)
-        C = examples.C[examples.alpha > 0.0].max() / WEIGHTS[KEPT].max() * WEIGHTS[KEPT]
+        C = examples.C[examples.alpha > 0.0].max() / WEIGHTS[WITH_WEIGHT].max() * WEIGHTS[WITH_WEIGHT]
     holds(examples, yf - 1.0, C, squared="squared" in name)
     np.testing.assert_allclose(examples.slack, np.maximum(0.0, 1.0 - yf), atol=1e-9)
     if name.startswith("linear"):
         length = np.linalg.norm(machine.coef_)
     else:
         beta = coefficients(machine)
-        length = np.sqrt(beta @ K[np.ix_(KEPT, KEPT)] @ beta)
+        length = np.sqrt(beta @ K[np.ix_(WITH_WEIGHT, WITH_WEIGHT)] @ beta)
     assert examples.margin == pytest.approx(2.0 / length, rel=1e-6)
     assert set(examples.category) <= CATEGORIES
 
@@ -332,21 +334,21 @@ def test_examples_of_classifiers(name):
 def test_examples_of_one_class(name):
     machine = OneClassSVM(nu=0.3, **RBF_ROWS) if name == "one-class" else SVDD(C=0.1, **RBF_ROWS)
     machine.fit(ROWS, sample_weight=WEIGHTS)
-    examples, own = machine.certificate_.examples(), K[np.ix_(KEPT, KEPT)]
+    examples, own = machine.certificate_.examples(), K[np.ix_(WITH_WEIGHT, WITH_WEIGHT)]
     alpha = np.abs(examples.alpha)
     if name == "one-class":
         rho = -machine.solution_.bias
-        holds(examples, own @ alpha - rho, WEIGHTS[KEPT])
+        holds(examples, own @ alpha - rho, WEIGHTS[WITH_WEIGHT])
         assert examples.margin == pytest.approx(rho / np.sqrt(alpha @ own @ alpha), rel=1e-9)
         np.testing.assert_allclose(alpha.sum(), 0.3 * WEIGHTS.sum(), rtol=1e-9)
     else:
         squared = np.diag(own) - 2.0 * own @ alpha + alpha @ own @ alpha
         radius = examples.margin
         np.testing.assert_allclose(alpha.sum(), 1.0, rtol=1e-9)
-        holds(examples, radius**2 - squared, np.minimum(1.0, 0.1 * WEIGHTS[KEPT]))
+        holds(examples, radius**2 - squared, np.minimum(1.0, 0.1 * WEIGHTS[WITH_WEIGHT]))
     assert set(examples.category) == {"inside", "on the border", "outside"}
     outside = examples.category == "outside"
-    np.testing.assert_array_equal(machine.predict(ROWS[KEPT])[outside], -1)
+    np.testing.assert_array_equal(machine.predict(ROWS[WITH_WEIGHT])[outside], -1)
 
 
 @pytest.mark.parametrize("linear", [False, True])

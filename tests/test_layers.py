@@ -193,15 +193,15 @@ def test_the_study_uses_public_names_only():
     files = [*sorted((SOURCES / "mercer" / "study").rglob("*.py")), SOURCES / "mercer" / "__main__.py"]
     assert len(files) > 15
     sources = {module_of(file): file.read_text(encoding="utf-8") for file in files}
-    taken = {
+    private_imports = {
         name: {one for one in beyond(source, public) if not one.startswith(("mercer._typing.", *FRIENDS.get(name, ())))}
         for name, source in sources.items()
     }
-    assert {name: private for name, private in taken.items() if private} == {}
+    assert {name: private for name, private in private_imports.items() if private} == {}
 
 
 @pytest.mark.parametrize(
-    ("source", "taken"),
+    ("source", "imported"),
     [
         ("from mercer.gram.matrix import Gram", "mercer.gram.matrix.Gram"),
         ("def f():\n    from mercer.gram.matrix import Gram", "mercer.gram.matrix.Gram"),
@@ -217,9 +217,9 @@ def test_the_study_uses_public_names_only():
         ("import mercer.gram\nmercer.gram._hidden", "mercer.gram._hidden"),
     ],
 )
-def test_imports_of_private_names_are_found(source, taken):
+def test_imports_of_private_names_are_found(source, imported):
     public = {"mercer": {"gram", "SVC"}, "mercer.gram": {"Gram"}}
-    assert beyond(source, public) == {taken}
+    assert beyond(source, public) == {imported}
     allowed = (
         "import mercer\nfrom mercer import SVC, gram\nfrom mercer.gram import Gram\nfrom mercer.study.x import _y\n"
     )

@@ -99,8 +99,8 @@ def test_a_row_that_is_alone_in_a_column(alpha):
     X, s = np.column_stack([X[:60, :3], np.arange(60) == 7]), np.where(np.arange(60) % 2, 2.0, 1.0)
     machine = LeastSquaresClassifier(alpha).fit(X, y[:60], s)
     for i in (6, 7, 8):
-        kept = np.arange(60) != i
-        without = LeastSquaresClassifier(alpha).fit(X[kept], y[:60][kept], s[kept])
+        remaining = np.arange(60) != i
+        without = LeastSquaresClassifier(alpha).fit(X[remaining], y[:60][remaining], s[remaining])
         assert machine.loo_decision_[i] == pytest.approx(without.decision_function(X[i : i + 1])[0], abs=1e-8)
 
 
@@ -119,11 +119,11 @@ def test_leave_one_out_is_refitting(table, name, weights):
     machine = clone(MACHINES[name]).fit(X, y, s)
     fixed = dict(zip(machine.classes_.tolist(), machine.class_weight_.tolist(), strict=True))
     for i in (1, 50, 100):
-        kept = np.arange(len(y)) != i
+        remaining = np.arange(len(y)) != i
         without = clone(machine).set_params(class_weight=fixed)
         if hasattr(machine, "kernel_"):
             without.set_params(kernel=machine.kernel_)
-        without.fit(X[kept], y[kept], s[kept])
+        without.fit(X[remaining], y[remaining], s[remaining])
         if s[i] > 0:
             expected = without.decision_function(X[i : i + 1])
             np.testing.assert_allclose(machine.loo_decision_[i : i + 1], expected, atol=1e-8)
@@ -244,11 +244,11 @@ def test_leave_one_out_of_an_indefinite_bordered_system():
     K, y = K + K.T, np.arange(8) % 2
     machine = LeastSquaresSVC(kernel="precomputed").fit(K, y)
     for i in range(8):
-        kept = np.arange(8) != i
+        remaining = np.arange(8) != i
         system = np.ones((8, 8))
-        system[:7, :7], system[7, 7] = K[np.ix_(kept, kept)] + np.eye(7), 0.0
-        found = np.linalg.solve(system, np.append(2.0 * y[kept] - 1.0, 0.0))
-        assert machine.loo_decision_[i] == pytest.approx(K[i, kept] @ found[:7] + found[7], abs=1e-9)
+        system[:7, :7], system[7, 7] = K[np.ix_(remaining, remaining)] + np.eye(7), 0.0
+        found = np.linalg.solve(system, np.append(2.0 * y[remaining] - 1.0, 0.0))
+        assert machine.loo_decision_[i] == pytest.approx(K[i, remaining] @ found[:7] + found[7], abs=1e-9)
 
 
 BAD = {

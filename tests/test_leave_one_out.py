@@ -78,11 +78,11 @@ MACHINES = {
 def brute_force(machine, X, y, weights=None):
     """Decision values of every row by refits without it; parameters of the kernel come from all rows."""
     fitted = clone(machine).fit(X, y, sample_weight=weights)
-    held = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
+    refitted = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
     values = []
     for i in range(len(y)):
         others = np.delete(np.arange(len(y)), i)
-        own = held.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
+        own = refitted.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
         values.append((own.predict if isinstance(own, SVR) else own.decision_function)(X[[i]])[0])
     return np.array(values)
 
@@ -173,11 +173,11 @@ def test_real_data_sets_agree_with_refits(name, is_weighted):
     weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float) if is_weighted else None
     found = leave_one_out(machine, X, y, sample_weight=weights)
     fitted = clone(machine).fit(X, y, sample_weight=weights)
-    held = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
+    refitted = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
     support = np.flatnonzero(found.rule[:, 0] != "not a support vector")
     for i in [*np.random.default_rng(0).permutation(support)[:25].tolist(), 0, len(y) - 1]:
         others = np.delete(np.arange(len(y)), i)
-        own = held.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
+        own = refitted.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
         value = (own.decision_function if hasattr(own, "decision_function") else own.predict)(X[[i]])[0]
         assert found.decision[i] == pytest.approx(value, rel=0, abs=1e-6 * max(1.0, np.abs(found.decision).max()))
 
@@ -198,10 +198,10 @@ def test_several_classes_vote_without_the_row(scheme):
     X, y = X[::3], y[::3]
     machine = SVC(C=5.0, multi_class=scheme)
     found = leave_one_out(machine, X, y)
-    held = clone(machine).set_params(kernel=clone(machine).fit(X, y).kernel_, tol=1e-9)
+    refitted = clone(machine).set_params(kernel=clone(machine).fit(X, y).kernel_, tol=1e-9)
     for i in range(len(y)):
         others = np.delete(np.arange(len(y)), i)
-        own = held.fit(X[others], y[others])
+        own = refitted.fit(X[others], y[others])
         np.testing.assert_allclose(found.decision[i], own.decision_function(X[[i]])[0], atol=1e-5)
         assert found.predicted[i] == own.predict(X[[i]])[0]
     assert found.error == np.mean(found.wrong) == np.mean(found.predicted != y)
@@ -425,10 +425,10 @@ def test_errors_alone_are_those_of_the_values(C):
     np.testing.assert_array_equal(errors.predicted, values.predicted)
     assert errors.error == values.error
     np.testing.assert_array_equal(errors.error_rule, values.error_rule)
-    settled = np.isin(errors.rule[:, 0], ["Joachims", "misclassified in training"])
-    assert settled.any()
-    assert np.isnan(errors.decision[settled]).all()
-    np.testing.assert_allclose(errors.decision[~settled], values.decision[~settled], atol=1e-9)
+    decided = np.isin(errors.rule[:, 0], ["Joachims", "misclassified in training"])
+    assert decided.any()
+    assert np.isnan(errors.decision[decided]).all()
+    np.testing.assert_allclose(errors.decision[~decided], values.decision[~decided], atol=1e-9)
     assert errors.known.all()
 
 
@@ -463,10 +463,10 @@ def test_the_exact_radius_is_computed_if_worthwhile(kernel):
 def test_a_stopped_pass_keeps_its_values(settings, why):
     X, y, _, _ = table(5, 600, 3, "random")
     whole = leave_one_out(SVC(), X, y)
-    told = []
+    reports = []
 
     def stop(progress):
-        told.append(progress)
+        reports.append(progress)
         return progress.done >= 10
 
     with pytest.warns(ConvergenceWarning, match=rf"ended \({why}\) when \d+ of 600 rows were known"):
@@ -482,9 +482,9 @@ def test_a_stopped_pass_keeps_its_values(settings, why):
     assert np.isnan(found.decision[~valued]).all()
     assert (~valued).any()
     assert f"between {low:.4g} and {high:.4g}, {why}" in str(found)
-    if told:
-        assert 10 <= told[-1].done <= 100 == told[-1].total
-        assert told[-1].seconds_left >= 0.0
+    if reports:
+        assert 10 <= reports[-1].done <= 100 == reports[-1].total
+        assert reports[-1].seconds_left >= 0.0
         assert (found.rule == "followed").any()
 
 
@@ -525,10 +525,10 @@ def test_ctrl_c_ends_a_pass_of_several_machines():
 
 def test_progress_runs_to_the_end(capsys):
     X, y, _, _ = table(5, 300, 3, "random")
-    told = []
-    leave_one_out(SVC(), X, y, verbose=1, callback=told.append)
-    assert (told[-1].stage, told[-1].done, told[-1].total) == ("leave-one-out", 100, 100)
-    assert [one.done for one in told] == sorted(one.done for one in told)
+    reports = []
+    leave_one_out(SVC(), X, y, verbose=1, callback=reports.append)
+    assert (reports[-1].stage, reports[-1].done, reports[-1].total) == ("leave-one-out", 100, 100)
+    assert [one.done for one in reports] == sorted(one.done for one in reports)
     said = capsys.readouterr().err.splitlines()
     assert said[-1] == "leave-one-out: 100 % done, about 0 s left"
     shares = [line.split()[1] for line in said]
@@ -539,20 +539,20 @@ def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
     X, y = load_breast_cancer(return_X_y=True)
     evidence = SVC().fit(X, y).solution_.certificate.evidence
     full = Full.of(evidence.problem, evidence.whole(), evidence.beta)
-    told = list(Following(full).steps())
-    assert all(type(share) is float for share in told)
-    assert told[0] < 0.5
-    assert len(set(told)) > 3
-    assert max(told) == told[-1] == 1.0
+    reports = list(Following(full).steps())
+    assert all(type(share) is float for share in reports)
+    assert reports[0] < 0.5
+    assert len(set(reports)) > 3
+    assert max(reports) == reports[-1] == 1.0
 
 
 def test_reported_progress_never_decreases(monkeypatch):
     monkeypatch.setattr(monitor, "REPORT_SECONDS", 0.0)
-    told = []
-    one = monitor.PassMonitor(Interruption(), callback=told.append)
+    reports = []
+    one = monitor.PassMonitor(Interruption(), callback=reports.append)
     for share in (0.5, 0.25, 0.75):
         assert one.update(share) is None
-    assert [progress.done for progress in told] == [50, 50, 75]
+    assert [progress.done for progress in reports] == [50, 50, 75]
 
 
 @pytest.mark.parametrize(
@@ -599,8 +599,8 @@ def test_bounds_are_of_kernels_that_are_positive_semidefinite(bound):
 def test_the_problem_without_a_row_keeps_its_total():
     X = np.random.default_rng(0).normal(size=(10, 2))
     problem = OneClassSVM(nu=0.4).fit(X).solution_.certificate.evidence.problem
-    smaller, kept = without(problem, 3)
-    assert kept.tolist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    smaller, remaining = without(problem, 3)
+    assert remaining.tolist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert smaller.start.sum() == pytest.approx(0.4 * 9)
     assert replace(smaller).n == 9
 
@@ -625,7 +625,7 @@ def test_the_implemented_rule_is_the_proved_one(seed, n, log_C):
     rng = np.random.default_rng(seed)
     y, C = rng.permutation(2.0 * (np.arange(n) % 2) - 1.0), 10.0**log_C * rng.integers(1, 4, n)
     values, alpha = y + np.round(rng.normal(size=n), 1), C * rng.choice([0.0, 0.01, 0.1, 1.0], n)
-    settled, misclassified = joachims_terms(c_svc(y, C), y * alpha, values, 1.0, 0.9)
+    decided, misclassified = joachims_terms(c_svc(y, C), y * alpha, values, 1.0, 0.9)
     np.testing.assert_array_equal(misclassified, y * values < -1e-9)
     shifts = y - values  # one of these is the best change of the bias
     for i in range(n):
@@ -635,7 +635,7 @@ def test_the_implemented_rule_is_the_proved_one(seed, n, log_C):
         jump = max(0.0, -best.max())
         margin = y[i] * values[i] + best.min() - 1.8 * alpha[i] - np.sqrt(1.8 * alpha[i] * jump)
         if alpha[i] == 0.0 or abs(margin) > 1e-6:
-            assert settled[i] == (alpha[i] == 0.0 or margin > 0.0)
+            assert decided[i] == (alpha[i] == 0.0 or margin > 0.0)
 
 
 def test_the_bias_may_jump_if_other_rows_are_at_bounds():

@@ -33,12 +33,12 @@ def problem_of(kind, p=4):
 def finished(problem, gram, start=None):
     solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, start)
-    assert solver.kept(state) is None  # during a round, tracked values are not available
+    assert solver.tracked_gradient(state) is None  # during a round, tracked values are not available
     for _ in solver.steps(state):
         pass
     state.finished = True
     problem.balance(state.beta)
-    return state, solver.kept(state)
+    return state, solver.tracked_gradient(state)
 
 
 @pytest.mark.parametrize("start", [False, True], ids=["cold", "warm"])
@@ -48,15 +48,15 @@ def test_tracked_values_are_within_their_bound(kind, start):
     gram = Gram(RBF(gamma=0.25), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
     first = problem.make_feasible(0.9 * finished(problem, gram)[0].beta) if start else None
-    state, kept = finished(problem, gram, first)
-    plan = kept.plan(np.ones(problem.n, dtype=bool))
+    state, tracked = finished(problem, gram, first)
+    plan = tracked.plan(np.ones(problem.n, dtype=bool))
     before = gram.n_values
     values = plan.run(None)
     assert gram.n_values - before == plan.n_values
     assert plan.followed.any()
     assert not plan.followed.all()
     off = np.abs(values - gram.matvec(state.beta))
-    assert (off <= gram.single_precision_bound(kept.update_sum)).all()
+    assert (off <= gram.single_precision_bound(tracked.update_sum)).all()
     assert 1e-9 < off.max() < 1e-4
     np.testing.assert_array_equal(plan.run(None), values)
 
@@ -66,10 +66,10 @@ def test_cached_rows_update_variables_that_were_shrunken_after_them(kind):
     problem, X = problem_of(kind, p=80)
     gram = Gram(RBF(gamma=0.25), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
-    state, kept = finished(problem, gram)
+    state, tracked = finished(problem, gram)
     assert state.cache is not None
     wanted = np.ones(problem.n, dtype=bool)
-    plan = kept.plan(wanted)
+    plan = tracked.plan(wanted)
     followed = (
         state.gradient - problem.linear - (0.0 if problem.ridge is None else problem.ridge * state.gradient_log.beta)
     )
@@ -79,7 +79,7 @@ def test_cached_rows_update_variables_that_were_shrunken_after_them(kind):
     assert gram.n_values - before == plan.n_values < 0.8 * without.n_values
     np.testing.assert_allclose(values, without.run(None), rtol=0, atol=1e-12)
     off = np.abs(values - gram.matvec(state.beta))
-    assert (off <= gram.single_precision_bound(kept.update_sum)).all()
+    assert (off <= gram.single_precision_bound(tracked.update_sum)).all()
     assert off.max() < 1e-4
 
 
@@ -101,9 +101,9 @@ def test_tracked_values_change_only_the_cost(kind):
     problem, X = problem_of(kind)
     gram = Gram(RBF(gamma=0.25), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
-    state, kept = finished(problem, gram)
+    state, tracked = finished(problem, gram)
     counts, found = [], []
-    for known in (None, kept):
+    for known in (None, tracked):
         before = gram.n_values
         found.append(evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, known)))
         counts.append(gram.n_values - before)
@@ -118,12 +118,12 @@ def test_tracked_values_change_only_the_cost(kind):
 def test_wrong_tracked_values_are_detected(wrong):
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(X))
-    state, kept = finished(problem, gram)
-    bound = gram.single_precision_bound(kept.update_sum)
+    state, tracked = finished(problem, gram)
+    bound = gram.single_precision_bound(tracked.update_sum)
     free = (problem.lower < state.beta) & (state.beta < problem.upper)
 
     def plan(wanted):
-        honest = kept.plan(wanted)
+        honest = tracked.plan(wanted)
         far = (state.beta == 0.0) & (np.abs(state.gradient - state.gradient[free].mean()) > 0.05)
         chosen = {"all": slice(None), "witnesses": ~honest.followed, "far from the margin": far}[wrong]
 
@@ -135,7 +135,7 @@ def test_wrong_tracked_values_are_detected(wrong):
         return honest._replace(run=run)
 
     fresh = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient))
-    found = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, kept._replace(plan=plan)))
+    found = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, tracked._replace(plan=plan)))
     np.testing.assert_array_equal(found.values, fresh.values)
     np.testing.assert_array_equal(found.known.value_error, fresh.known.value_error)
 
@@ -149,7 +149,7 @@ def test_tracked_values_end_with_the_first_true_gradient():
     for _ in solver.steps(state):
         pass
     state.finished = True
-    assert solver.kept(state) is None
+    assert solver.tracked_gradient(state) is None
 
 
 def test_working_sets_can_hold_the_moving_variables():
@@ -171,16 +171,16 @@ def test_a_log_that_needs_too_much_memory_is_dropped_without_changing_steps(kind
     problem, X = problem_of(kind)
     gram = Gram(RBF(gamma=1.0), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
-    state, kept = finished(problem, gram)
-    assert kept is not None
-    held = state.gradient_log.bytes_of_moves
-    assert held >= 16 * sum(cols.size for cols, _ in state.gradient_log._moves)
-    assert held <= max(working_set._LEDGER_ARRAYS * state.beta.nbytes, working_set._LEDGER_SHARE * gram.room)
-    monkeypatch.setattr(working_set, "_LEDGER_SHARE", held / 2 / gram.room)
+    state, tracked = finished(problem, gram)
+    assert tracked is not None
+    log_bytes = state.gradient_log.bytes_of_moves
+    assert log_bytes >= 16 * sum(cols.size for cols, _ in state.gradient_log._moves)
+    assert log_bytes <= max(working_set._LEDGER_ARRAYS * state.beta.nbytes, working_set._LEDGER_SHARE * gram.room)
+    monkeypatch.setattr(working_set, "_LEDGER_SHARE", log_bytes / 2 / gram.room)
     monkeypatch.setattr(working_set, "_LEDGER_ARRAYS", 0)
-    other, kept = finished(problem, gram)
+    other, tracked = finished(problem, gram)
     assert other.gradient_log is None
-    assert kept is None
+    assert tracked is None
     np.testing.assert_array_equal(other.beta, state.beta)
 
 
@@ -189,7 +189,7 @@ def test_a_small_memory_limit_leaves_memory_for_the_log():
     large = Gram(RBF(gamma=1.0), as_data(X))
     least = Gram(RBF(gamma=1.0), as_data(X), memory_limit=0)
     assert least.room == 0
-    (_, known), (state, kept) = finished(problem, large), finished(problem, least)
+    (_, known), (state, tracked) = finished(problem, large), finished(problem, least)
     assert known is not None
-    assert kept is not None
+    assert tracked is not None
     assert state.gradient_log.bytes_of_moves <= 64 * problem.n

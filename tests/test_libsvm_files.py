@@ -226,7 +226,7 @@ def test_native_lines_are_those_of_python():
 def test_lines_that_are_longer_than_a_piece_are_read(tmp_path, monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(20, 30)), np.arange(20.0)
     save_libsvm_data(X, y, tmp_path / "f.svm")
-    monkeypatch.setattr(libsvm_data, "_PIECE", 100)
+    monkeypatch.setattr(libsvm_data, "_CHUNK_BYTES", 100)
     found, target = load_libsvm_data(tmp_path / "f.svm")
     np.testing.assert_array_equal(found.toarray(), X)
     np.testing.assert_array_equal(target, y)
@@ -326,34 +326,38 @@ def test_a_model_is_read_back_exactly(tmp_path, name):
 
 def by_the_book(path, X):
     """LIBSVM's rule `svm_predict_values`: decision values of pairs, and predicted labels or values."""
-    held = read_model(path, n_features=X.shape[1], zero_based=False)
-    if isinstance(held.support, np.ndarray):
-        K = X[:, held.support]
+    libsvm_model = read_model(path, n_features=X.shape[1], zero_based=False)
+    if isinstance(libsvm_model.support, np.ndarray):
+        K = X[:, libsvm_model.support]
     else:
-        S = held.support.float64()
+        S = libsvm_model.support.float64()
         S = S.toarray() if sparse.issparse(S) else S
         products = X @ S.T
         squared = (X**2).sum(axis=1)[:, None] + (S**2).sum(axis=1) - 2 * products
-        k = held.kernel
+        k = libsvm_model.kernel
         K = {
             "Linear": lambda: products,
             "Polynomial": lambda: (k.gamma * products + k.coef0) ** k.degree,
             "RBF": lambda: np.exp(-k.gamma * squared),
             "Sigmoid": lambda: np.tanh(k.gamma * products + k.coef0),
         }[type(k).__name__]()
-    if not held.labels.size:
-        values = K @ held.coefficients[:, 0] - held.rho[0]
-        return values, np.where(values > 0, 1, -1) if held.kind == "one_class" else values
-    starts = np.cumsum([0, *held.n_support])
-    columns, votes = [], np.zeros((len(X), held.labels.size), dtype=int)
-    for column, (p, q) in enumerate(combinations(range(held.labels.size), 2)):
+    if not libsvm_model.labels.size:
+        values = K @ libsvm_model.coefficients[:, 0] - libsvm_model.rho[0]
+        return values, np.where(values > 0, 1, -1) if libsvm_model.kind == "one_class" else values
+    starts = np.cumsum([0, *libsvm_model.n_support])
+    columns, votes = [], np.zeros((len(X), libsvm_model.labels.size), dtype=int)
+    for column, (p, q) in enumerate(combinations(range(libsvm_model.labels.size), 2)):
         own, other = slice(starts[p], starts[p + 1]), slice(starts[q], starts[q + 1])
-        value = K[:, own] @ held.coefficients[own, q - 1] + K[:, other] @ held.coefficients[other, p] - held.rho[column]
+        value = (
+            K[:, own] @ libsvm_model.coefficients[own, q - 1]
+            + K[:, other] @ libsvm_model.coefficients[other, p]
+            - libsvm_model.rho[column]
+        )
         columns.append(value)
         votes[value > 0, p] += 1
         votes[value <= 0, q] += 1
     return np.column_stack(columns), np.where(
-        (votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1, -999, held.labels[votes.argmax(axis=1)]
+        (votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1, -999, libsvm_model.labels[votes.argmax(axis=1)]
     )
 
 
@@ -671,6 +675,6 @@ def test_libsvm_itself_gives_our_predictions_from_our_file(tmp_path, name):
     if by_rule.dtype == np.float64:
         np.testing.assert_allclose(predicted, machine.predict(rows), rtol=1e-9, atol=1e-9)
         return
-    settled = (by_rule != -999) & (np.abs(found.reshape(len(rows), -1)).min(axis=1) > 1e-12)
-    assert settled.mean() > 0.9
-    np.testing.assert_array_equal(np.array(predicted)[settled], machine.predict(rows)[settled])
+    decided = (by_rule != -999) & (np.abs(found.reshape(len(rows), -1)).min(axis=1) > 1e-12)
+    assert decided.mean() > 0.9
+    np.testing.assert_array_equal(np.array(predicted)[decided], machine.predict(rows)[decided])

@@ -147,17 +147,17 @@ def test_sums_in_pieces_are_those_of_the_whole_table(
     X = np.random.default_rng(0).normal(size=(60, 4))
     y = (X[:, 0] + 0.3 * X[:, 1] ** 2 > 0.0).astype(float)
     problem = LinearProblem(TableRows(stored(X), y), loss, 1.0, positive=1 if loss.classifies else None)
-    whole, pieces = solve(problem, control()), 0
+    whole, chunks = solve(problem, control()), 0
 
     def counted(*given: Any) -> Block:
-        nonlocal pieces
-        pieces += 1
+        nonlocal chunks
+        chunks += 1
         return Block(*given)
 
     monkeypatch.setattr(curvature, "Block", counted)
     monkeypatch.setattr(curvature, "_PRODUCTS", 200.0)
     parts = solve(problem, control())
-    assert pieces >= 8
+    assert chunks >= 8
     assert parts.certificate.status == "optimal"
     assert parts.w == pytest.approx(whole.w, rel=1e-3, abs=1e-4)
     assert parts.certificate.primal == pytest.approx(whole.certificate.primal, rel=1e-7)

@@ -39,7 +39,7 @@ from mercer.solvers.rows.class_descent import ClassDescent
 from mercer.solvers.rows.dual_descent import (
     DualPoint,
     Epochs,
-    GapWatch,
+    GapMonitor,
     descend,
     dual_descent,
     dual_objective,
@@ -357,11 +357,11 @@ def test_steps_between_epochs_keep_the_weights_and_never_lower_the_dual_objectiv
 
 
 def test_epochs_count_as_the_rows_that_they_visit():
-    watch = GapWatch(1e-4, dual=1.0, unit=1.0)
-    watch.follow(3, 2.0, 1.0, is_finished=False)
-    assert watch.epochs_made == 3.0
-    watch.follow(3, 3.0, 1.0, is_finished=False, share=0.05)
-    assert (watch.n_iter, watch.epochs_made) == (6, pytest.approx(3.9))
+    monitor = GapMonitor(1e-4, dual=1.0, unit=1.0)
+    monitor.follow(3, 2.0, 1.0, is_finished=False)
+    assert monitor.epochs_made == 3.0
+    monitor.follow(3, 3.0, 1.0, is_finished=False, share=0.05)
+    assert (monitor.n_iter, monitor.epochs_made) == (6, pytest.approx(3.9))
 
 
 @pytest.mark.parametrize("size", [1e-2, 1.0, 30.0, 1e3])
@@ -617,8 +617,8 @@ def test_the_l1_penalty_on_many_columns(loss, bias):
     assert solution.certificate.status == "optimal"
     assert 5 < np.count_nonzero(solution.w) < 100
     # Only the columns of the solution and some others are left: their few columns have the same optimum.
-    kept = np.union1d(np.flatnonzero(solution.w[:-1]), np.arange(50))
-    few = TableRows(sp.csr_array(problem.rows.table[:, kept]), problem.rows.labels, problem.rows.weights)
+    columns = np.union1d(np.flatnonzero(solution.w[:-1]), np.arange(50))
+    few = TableRows(sp.csr_array(problem.rows.table[:, columns]), problem.rows.labels, problem.rows.weights)
     other = solve(replace(problem, rows=few), Control(Limits(tol_gap=1e-6)))
     assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-6)
     dense = replace(problem, rows=TableRows(problem.rows.table.toarray(), problem.rows.labels, problem.rows.weights))

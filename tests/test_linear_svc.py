@@ -347,10 +347,10 @@ def test_copies_are_counted_and_refused_before_they_are_made(name):
     tracemalloc.start()
     try:
         table = read_linear_table(LinearSVC(), given, reset=True, y=y)
-        held, peak = tracemalloc.get_traced_memory()
+        current, peak = tracemalloc.get_traced_memory()
         assert 0.8 * needed <= peak < 1.5 * needed + 50_000  # checks need a little
         assert table.copied_bytes <= needed
-        assert table.copied_bytes == pytest.approx(held, abs=20_000)
+        assert table.copied_bytes == pytest.approx(current, abs=20_000)
         del table
         tracemalloc.reset_peak()
         with pytest.raises(MemoryError, match=rf"is less than a copy of X needs, .*: X is {re.escape(why)}") as caught:

@@ -340,14 +340,14 @@ def test_contamination_counts_all_retrainings_and_shares_the_time_limit(monkeypa
     X = scale(load_breast_cancer().data)
     limits, iterations, seconds = [], [], []
 
-    def told(problem, gram, **arguments):
+    def counted(problem, gram, **arguments):
         solution = solve(problem, gram, **arguments)
         limits.append(arguments["control"].limits.max_seconds)
         iterations.append(solution.n_iter)
         seconds.append(solution.seconds)
         return solution
 
-    monkeypatch.setattr("mercer.estimators._dual.solve", told)
+    monkeypatch.setattr("mercer.estimators._dual.solve", counted)
     detector = OneClassSVM(gamma=0.1, contamination=0.02, max_seconds=60.0).fit(X)
     certificate = detector.certificate_
     assert len(limits) > 2

@@ -1464,7 +1464,7 @@ def test_a_forged_array_is_refused_or_harmless(whole, files, case, seed):
         array = change[kind]()
     contents = None if kind == "gone" else array_bytes(array)
     gone = {} if contents is None else {name: contents}
-    rewritten(path, change_members=lambda held: [held.pop(name, None), held.update(gone)])
+    rewritten(path, change_members=lambda stored: [stored.pop(name, None), stored.update(gone)])
     use_if_it_loads(path, table)
 
 

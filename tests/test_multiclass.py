@@ -242,12 +242,12 @@ def test_rows_are_ranked_by_the_decision_value_against_the_closest_class():
 def test_values_of_machines_are_those_of_all_their_coefficients():
     codes = np.arange(150) % 6
     gram = Gram(KERNEL, as_data(X))
-    kept, out = np.arange(20, 150), np.arange(15)
-    machines = train(gram.restrict(kept), codes[kept], 6, 1.0)
+    remaining, out = np.arange(20, 150), np.arange(15)
+    machines = train(gram.restrict(remaining), codes[remaining], 6, 1.0)
     beta = np.zeros((150, 15))
-    beta[kept] = machines.coefficients
+    beta[remaining] = machines.coefficients
     expected = KERNEL.block(as_data(X[:15]), as_data(X)) @ beta + machines.biases
-    np.testing.assert_allclose(machines.values(gram, kept, out), expected, atol=1e-10)
+    np.testing.assert_allclose(machines.values(gram, remaining, out), expected, atol=1e-10)
 
 
 @given(st.integers(3, 6), st.integers(0, 2**32 - 1))
@@ -348,15 +348,19 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, size, kind, monkey
         assert certificate.peak_memory_bytes < 8 * 900**2  # the size of a cache of all values
         return
     assert certificate.n_kernel_values <= 900**2
-    kept = 8 * 900**2
-    assert certificate.peak_memory_bytes <= (6 if by_python else 4) * kept  # cached values, working sets and blocks
+    remaining = 8 * 900**2
+    assert (
+        certificate.peak_memory_bytes <= (6 if by_python else 4) * remaining
+    )  # cached values, working sets and blocks
     # The row cache takes three quarters of the memory that other uses leave.
     others = (1 << 30) - Gram(kernel, as_data(rows), memory_limit=1 << 30)._store.room
-    limit = others + kept * 4 // 3 - 8
+    limit = others + remaining * 4 // 3 - 8
     unshared = SVC(kernel=kernel, C=5.0, multi_class=scheme, memory_limit=limit).fit(rows, labels)
     np.testing.assert_allclose(machine.decision_function(rows), unshared.decision_function(rows), atol=0.02)
     if scheme == "ovr" and size == "large":
-        unshared.set_params(memory_limit=(16 << 20) + kept // 2).fit(rows, labels)  # a cache for a third of the rows
+        unshared.set_params(memory_limit=(16 << 20) + remaining // 2).fit(
+            rows, labels
+        )  # a cache for a third of the rows
         assert unshared.certificate_.n_kernel_values > 900**2
 
 

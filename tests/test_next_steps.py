@@ -22,32 +22,32 @@ def table(n=160):
 
 
 @pytest.fixture(scope="module")
-def kept():
+def sealed_study():
     return study(table(), "outcome", n_folds=3, kernel="linear", keep_sealed=True, repeats=2)
 
 
-def test_the_seal_stays_closed_until_it_is_opened_once(kept):
-    assert kept.sealed.openings == ()
-    assert kept.model.seal.openings == ()
-    found = kept.open()
+def test_the_seal_stays_closed_until_it_is_opened_once(sealed_study):
+    assert sealed_study.sealed.openings == ()
+    assert sealed_study.model.seal.openings == ()
+    found = sealed_study.open()
     assert found.opening.clean
     whole = study(table(), "outcome", n_folds=3, kernel="linear")
-    assert found.svm.cv == whole.svm.cv == kept.cross_validated["support vector machine"]
+    assert found.svm.cv == whole.svm.cv == sealed_study.cross_validated["support vector machine"]
     assert found.svm.test.accuracy == whole.svm.test.accuracy
     assert np.array_equal(found.test_rows, whole.test_rows)
-    assert not kept.open().opening.clean
+    assert not sealed_study.open().opening.clean
 
 
-def test_what_is_said_before_the_seal_is_opened_needs_no_sealed_row(kept):
-    said = " ".join(sealed.paragraphs(kept))
+def test_what_is_said_before_the_seal_is_opened_needs_no_sealed_row(sealed_study):
+    said = " ".join(sealed.paragraphs(sealed_study))
     assert "The 40 sealed rows were not opened." in said
     assert "Thresholds on the decision value to predict" in said
     changed = table()
-    own = np.setdiff1d(np.arange(160), kept.rows.rest_rows)
+    own = np.setdiff1d(np.arange(160), sealed_study.rows.rest_rows)
     changed.loc[own, "age"] = changed.loc[own, "age"] * 3.0 + 7.0
     other = study(changed, "outcome", n_folds=3, kernel="linear", keep_sealed=True, repeats=2)
     assert " ".join(sealed.paragraphs(other)) == said
-    assert sealed.machines(other) == sealed.machines(kept)
+    assert sealed.machines(other) == sealed.machines(sealed_study)
 
 
 @pytest.mark.parametrize(("frame", "target"), [(table(), "outcome"), (quantities(120), "pay")])
@@ -59,8 +59,8 @@ def test_the_choice_is_repeated_on_other_splits(frame, target):
     assert found.opening.clean
 
 
-def test_a_difference_between_folds_and_sealed_rows_is_told_if_chance_does_not_explain_it(kept):
-    found, phrasing = kept.open(), prose.phrasing_of(kept.open())
+def test_a_difference_between_folds_and_sealed_rows_is_told_if_chance_does_not_explain_it(sealed_study):
+    found, phrasing = sealed_study.open(), prose.phrasing_of(sealed_study.open())
     assert next_steps.against_folds(found, phrasing) == ""
     for error, cv, test, words in (
         (4.0, 0.9, found.baseline.test, "worse than in cross-validation (90.0%): chance alone makes such a difference"),

@@ -450,22 +450,22 @@ def weights_of(kind, task, y):
 
 def found_by(machine, formula, X, y, s):
     """The point of a fitted machine, from its public attributes; rows of weight 0 have no coefficient."""
-    kept = s > 0.0
-    K = formula(X[kept], X[kept])
+    weighted = s > 0.0
+    K = formula(X[weighted], X[weighted])
     if hasattr(machine, "dual_coef_"):
         coefficients = np.atleast_2d(machine.dual_coef_)
         beta = np.zeros((y.size, len(coefficients)))
         beta[machine.support_ if hasattr(machine, "support_") else slice(None)] = coefficients.T
-        assert not beta[~kept].any()
-        beta = beta[kept]
+        assert not beta[~weighted].any()
+        beta = beta[weighted]
         values, quadratic = K @ beta, 0.5 * (beta * (K @ beta)).sum()
     else:
-        w, beta = machine.coef_.T, np.zeros((kept.sum(), 0))
-        values, quadratic = X[kept] @ w, 0.5 * (w**2).sum()
+        w, beta = machine.coef_.T, np.zeros((weighted.sum(), 0))
+        values, quadratic = X[weighted] @ w, 0.5 * (w**2).sum()
     if values.shape[1] == 1:
         values, beta = values[:, 0], beta.ravel()
     bias = np.squeeze(getattr(machine, "intercept_", 0.0))
-    return Point(K, y[kept], s[kept], quadratic, values, bias, beta, machine)
+    return Point(K, y[weighted], s[weighted], quadratic, values, bias, beta, machine)
 
 
 def check(case, kernel, kind, X, y):

@@ -504,8 +504,8 @@ def test_limits_the_callback_and_ctrl_c_end_every_run_and_keep_its_trace(problem
     assert (late.status, len(late.trace)) == ("time_limit", 1)
     first = optimiser.minimise(problem, tol_gap=0.0, max_steps=1)
     assert (first.status, first.trace[-1].n_steps) == ("max_iter", 1)
-    told = optimiser.minimise(problem, tol_gap=0.0, callback=lambda row: np.True_)
-    assert (told.status, len(told.trace)) == ("interrupted", 1)
+    interrupted = optimiser.minimise(problem, tol_gap=0.0, callback=lambda row: np.True_)
+    assert (interrupted.status, len(interrupted.trace)) == ("interrupted", 1)
     stopped = optimiser.minimise(problem, tol_gap=0.0, callback=interrupt)
     assert stopped.trace == seen
     assert [row.n_steps for row in seen] == sorted({row.n_steps for row in seen})

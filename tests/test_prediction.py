@@ -168,11 +168,11 @@ def test_the_bound_of_a_pair_is_that_of_both_classes(n_classes, monkeypatch):
     if n_classes == 3:  # one group, whose bound is the bound of each machine
         alone = [0.5 * alone[0]] * 3
 
-    def look(raw, doubts, *_):
+    def is_open(raw, doubts, *_):
         rooms.append(doubts)
         return np.zeros(50, dtype=bool)
 
-    monkeypatch.setattr(prediction, "_is_open", look)
+    monkeypatch.setattr(prediction, "_is_open", is_open)
     n_machines = n_classes * (n_classes - 1) // 2
     predicted_classes(kernel, data, support, coefficients, np.zeros(n_machines), n_classes=n_classes, scheme="ovo")
     for doubts, bound in zip(rooms[0], alone, strict=True):

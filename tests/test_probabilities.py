@@ -288,7 +288,7 @@ def _calibration_error(probabilities, right, n_groups=10):
     return sum(part.size * abs(probabilities[part].mean() - right[part].mean()) for part in parts) / order.size
 
 
-HELD_OUT = {
+TEST_SETS = {
     "breast cancer": (load_breast_cancer, 341),
     "breast cancer, large C": (load_breast_cancer, 341),
     "wine": (load_wine, 107),
@@ -296,9 +296,9 @@ HELD_OUT = {
 }
 
 
-@pytest.mark.parametrize("name", HELD_OUT)
+@pytest.mark.parametrize("name", TEST_SETS)
 def test_probabilities_are_as_good_as_a_second_cross_validation(name):
-    load, n_train = HELD_OUT[name]
+    load, n_train = TEST_SETS[name]
     X, y = load(return_X_y=True)
     X, C = scale(X), 100.0 if name.endswith("large C") else 1.0
     losses, errors = {}, {}
@@ -445,13 +445,13 @@ def test_any_estimator_with_decision_values_can_have_probabilities():
 def without_row(machine, i, X, y, w):
     """Decision value of row i by the machine fitted to the other rows, with the same kernel and class weights."""
     others = np.delete(np.arange(y.size), i)
-    held = {"probability": False}
+    fixed = {"probability": False}
     if hasattr(machine, "kernel_"):
-        held["kernel"] = machine.kernel_
+        fixed["kernel"] = machine.kernel_
     if hasattr(machine, "class_weight_"):
-        held["class_weight"] = dict(zip(machine.classes_, machine.class_weight_, strict=True))
+        fixed["class_weight"] = dict(zip(machine.classes_, machine.class_weight_, strict=True))
     given = {} if w is None else {"sample_weight": w[others]}
-    return clone(machine).set_params(**held).fit(X[others], y[others], **given).decision_function(X[i : i + 1])[0]
+    return clone(machine).set_params(**fixed).fit(X[others], y[others], **given).decision_function(X[i : i + 1])[0]
 
 
 @quiet
@@ -488,11 +488,11 @@ def test_the_perceptron_without_a_row_that_was_no_mistake_is_the_same():
 def test_time_ends_the_pass_of_all():
     X, y = table("three")
     for machine in (SVC(multi_class="joint", tol=1e9), KernelPerceptron(kernel=RBF(0.1)), GradientKernelSVC(tol=1e9)):
-        taken = clone(machine).set_params(probability=True, max_seconds=1e-9)
+        limited = clone(machine).set_params(probability=True, max_seconds=1e-9)
         with pytest.warns(ConvergenceWarning):
-            taken.fit(X, y)
+            limited.fit(X, y)
         with pytest.raises(NotFittedError, match="has no probabilities"):
-            taken.predict_proba(X)
+            limited.predict_proba(X)
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "joint"])
@@ -576,20 +576,20 @@ def test_invalid_calibrations_are_refused():
 @pytest.mark.parametrize("machine", [SVC(), GradientKernelSVC()], ids=str)
 def test_calibration_reports_progress(machine, capsys):
     X, y = load_breast_cancer(return_X_y=True)
-    for verbose, told in ((2, True), (0, False)):
+    for verbose, is_reported in ((2, True), (0, False)):
         clone(machine).set_params(probability=True, verbose=verbose).fit(scale(X)[:40], y[:40])
-        assert ("s  leave-one-out pass for the probabilities" in capsys.readouterr().err) == told
+        assert ("s  leave-one-out pass for the probabilities" in capsys.readouterr().err) == is_reported
 
 
 def values_of_folds(machine, X, y, folds):
     """Decision values of machines fitted without each fold, with the same kernel and class weights."""
-    held = {"kernel": machine.kernel_} if hasattr(machine, "kernel_") else {}
+    fixed = {"kernel": machine.kernel_} if hasattr(machine, "kernel_") else {}
     if hasattr(machine, "class_weight_"):
-        held["class_weight"] = dict(zip(machine.classes_, machine.class_weight_, strict=True))
+        fixed["class_weight"] = dict(zip(machine.classes_, machine.class_weight_, strict=True))
     values = np.empty((y.size, *machine.decision_function(X[:1]).shape[1:]))
     for number in range(5):
-        kept, out = folds != number, folds == number
-        without = clone(machine).set_params(probability=False, **held).fit(X[kept], y[kept])
+        remaining, out = folds != number, folds == number
+        without = clone(machine).set_params(probability=False, **fixed).fit(X[remaining], y[remaining])
         values[out] = without.decision_function(X[out])
     return values
 

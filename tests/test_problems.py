@@ -54,19 +54,19 @@ def test_problems_are_frozen_and_copy_their_arguments(case):
 @given(
     seed=st.integers(0, 2**32 - 1),
     where=st.sampled_from([0.0, 1e-3, 1.0, 1e3]),
-    reach=st.sampled_from([1e-6, 1e-2, 1.0]),
+    error=st.sampled_from([1e-6, 1e-2, 1.0]),
 )
-def test_the_primal_is_as_steep_as_it_is_said_to_be(case, seed, where, reach):
+def test_the_primal_is_as_steep_as_it_is_said_to_be(case, seed, where, error):
     problem, rng = case.problem(labels()), np.random.default_rng(seed)
     values = where * rng.normal(size=problem.n)
     if problem.rows is None:
-        values[::2] = -problem.linear[::2] + reach * rng.normal(size=values[::2].size)  # close to a kink of the loss
+        values[::2] = -problem.linear[::2] + error * rng.normal(size=values[::2].size)  # close to a kink of the loss
     multipliers = 0.1 * rng.normal(size=problem.n_groups)
-    steepness = problem.steepness(values, multipliers, reach)
+    steepness = problem.steepness(values, multipliers, error)
     primal = problem.primal(1.0, values, multipliers)
     for _ in range(5):
-        off = problem.primal(1.0, values + reach * rng.uniform(-1.0, 1.0, size=problem.n), multipliers)
-        assert abs(off - primal) <= steepness * reach * (1.0 + 1e-9) + 1e-12 * abs(primal)
+        off = problem.primal(1.0, values + error * rng.uniform(-1.0, 1.0, size=problem.n), multipliers)
+        assert abs(off - primal) <= steepness * error * (1.0 + 1e-9) + 1e-12 * abs(primal)
 
 
 BOXED = [case for case in PROBLEMS if case.problem(labels()).n_groups and case.problem(labels()).ridge is None]

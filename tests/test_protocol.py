@@ -125,10 +125,10 @@ def test_a_machine_for_other_classes_leaves_the_seal_alone(as_other):
     codes = np.unique(KINDS, return_inverse=True)[1]
     sealed = SealedSplit(IRIS, codes)
     machine = SVC().fit(sealed.X_rest, as_other(sealed.y_rest))
-    told = (
+    message = (
         r"classes of y, 0, 1, 2, but this SVC was fitted to '?1?0'?, .*: fit it to sealed\.y_rest\. .* was not opened"
     )
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         sealed.open(SVC().fit(sealed.X_rest, sealed.y_rest), machine)
     assert sealed.openings == ()
     assert sealed.open(machine, loss=lambda truth, found: as_other(truth) != found).value < 0.2
@@ -207,9 +207,9 @@ def test_a_machine_whose_rows_are_unknown_is_clean_on_a_condition():
     rows = SealedSplit(sparse.csr_array(IRIS), KINDS)
     with pytest.raises(ValueError, match="sealed rows are among"):
         rows.open(SVC().fit(sparse.csr_array(IRIS), KINDS))
-    kept = pickle.loads(pickle.dumps(SVC().fit(IRIS, KINDS)))  # of the rows, support vectors are left
+    restored = pickle.loads(pickle.dumps(SVC().fit(IRIS, KINDS)))  # of the rows, support vectors are left
     with pytest.raises(ValueError, match="sealed rows are among"):
-        rows.open(kept)
+        rows.open(restored)
 
 
 def test_groups_are_sealed_whole_and_counted_whole():

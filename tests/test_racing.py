@@ -129,15 +129,15 @@ def test_the_best_setting_is_that_of_the_whole_search(name, how):
     assert found.best_params_ == whole.best_params_
     assert found.best_score_ == pytest.approx(whole.best_score_, abs=2e-4)
     assert (found.n_splits_, found.multimetric_) == (whole.n_splits_, whole.multimetric_)
-    kept = left == ""
+    survived = left == ""
     for column, expected in whole.cv_results_.items():
         values = found.cv_results_[column]
         if column.startswith(("mean_test", "std_test", "mean_train")):
-            np.testing.assert_allclose(values[kept], expected[kept], atol=2e-4, err_msg=column)
-            assert np.isnan(values[~kept]).all()
+            np.testing.assert_allclose(values[survived], expected[survived], atol=2e-4, err_msg=column)
+            assert np.isnan(values[~survived]).all()
         elif column.startswith("split"):
             seen = np.isfinite(values)
-            assert seen[kept].all()
+            assert seen[survived].all()
             assert seen.all() or not column.startswith(("split0_", "split1_"))
             np.testing.assert_allclose(values[seen], expected[seen], atol=2e-4, err_msg=column)
         elif column == "status":
@@ -224,11 +224,11 @@ def test_races_without_rules_are_refused(axes, message):
 @pytest.mark.parametrize("after", [1, 3, 4, 5])
 def test_a_race_that_is_stopped_keeps_the_best_so_far(after):
     X, y = _wine()
-    told = []
+    reports = []
 
     def stop(progress):
-        told.append(progress)
-        return len(told) == after
+        reports.append(progress)
+        return len(reports) == after
 
     axes = {"C": [1.0, 2.0, 3.0], "gamma": [0.03], "scoring": "neg_log_loss"}
     search = KernelSearchCV(SVC(probability=True), early_stopping="bound", callback=stop, **axes)

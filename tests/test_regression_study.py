@@ -179,8 +179,8 @@ def test_the_kind_of_prediction_is_reported(case):
     if words:
         other = "regression" if task == "classification" else "classification"
         assert truth.reading.endswith(f"ask for {other}.")
-        settled = read_target(table, "goal", other)
-        assert (settled.task, settled.reading) == (other, "")
+        other_target = read_target(table, "goal", other)
+        assert (other_target.task, other_target.reading) == (other, "")
 
 
 REFUSED = {

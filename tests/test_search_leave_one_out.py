@@ -245,17 +245,17 @@ def test_one_setting_out_of_time():
 
 def test_a_stop_keeps_what_is_finished():
     X, y = _cancer()
-    told = []
+    reports = []
 
     def stop(progress):
-        told.append(progress)
-        return len(told) == 2
+        reports.append(progress)
+        return len(reports) == 2
 
     search = KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0, 100.0], cv="leave_one_out", callback=stop)
     with pytest.warns(UserWarning, match=r"interrupted.*: 2 of 4 settings were finished"):
         search.fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).tolist() == [True, True, False, False]
-    assert [(one.done, one.total) for one in told] == [(1, 4), (2, 4)]
+    assert [(one.done, one.total) for one in reports] == [(1, 4), (2, 4)]
     with pytest.raises(StoppedError, match=r"time limit.*raise max_seconds"):
         KernelSearchCV(SVC(), C=[0.1], cv="leave_one_out", max_seconds=0.0).fit(X, y)
 

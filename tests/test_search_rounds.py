@@ -13,7 +13,7 @@ from rich.console import Console
 
 from generated import mixed_frame, three_classes
 from mercer.data.table import as_table
-from mercer.model_selection.search.row_rules import n_kept, round_sizes, rows_in_time
+from mercer.model_selection.search.row_rules import n_survivors, round_sizes, rows_in_time
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption
 from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
@@ -89,24 +89,24 @@ def test_a_search_in_rounds_is_deterministic(searched):
     assert (again.rounds, again.extended) == (found.rounds, found.extended)
 
 
-def stopped_at(n_pieces, folds, goal, **options):
+def stopped_at(n_reports, folds, goal, **options):
     """The result of a search that is stopped when so many machines are trained."""
     interruption = Interruption()
 
     def stop(progress):
-        if progress.done >= n_pieces:
+        if progress.done >= n_reports:
             interruption.request()
 
     return search(folds, goal, interruption=interruption, progress=stop, **options)
 
 
-@pytest.mark.parametrize("n_pieces", [20, 130, 160])
-def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_pieces):
+@pytest.mark.parametrize("n_reports", [20, 130, 160])
+def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_reports):
     whole = bent_in_rounds("classes")
-    found = stopped_at(n_pieces, *bent("classes"), sizes=SIZES)
+    found = stopped_at(n_reports, *bent("classes"), sizes=SIZES)
     assert found.stopped == "interrupted"
-    assert len(found.cells) >= n_pieces / 3 or len(found.rounds) > 1
-    if n_pieces > 20:
+    assert len(found.cells) >= n_reports / 3 or len(found.rounds) > 1
+    if n_reports > 20:
         assert {cell.choice.family for cell in found.cells} == {"linear", "polynomial", "rbf"}
     n_rounds = len(found.rounds)
     assert [one.n_judged for one in found.rounds[:-1]] == [one.n_judged for one in whole.rounds[: n_rounds - 1]]
@@ -192,8 +192,8 @@ def test_the_sizes_of_rounds():
     assert round_sizes(2000) == (2000,)
     assert round_sizes(2001) == (500, 2001)
     assert round_sizes(400_000) == (1562, 6250, 25_000, 100_000, 400_000)
-    assert [n_kept(36, place) for place in range(5)] == [36, 12, 4, 3, 3]
-    assert n_kept(2, 3) == 2
+    assert [n_survivors(36, place) for place in range(5)] == [36, 12, 4, 3, 3]
+    assert n_survivors(2, 3) == 2
 
 
 @pytest.mark.parametrize(

@@ -120,11 +120,11 @@ def test_the_seal_gives_one_clean_look():
 def test_the_seal_over_some_of_the_rows():
     sealed = SealedTest.stratified(CODES, test_size=0.25, seed=0)
     sealed.open(len, "estimate")
-    kept = np.arange(1, len(CODES), 2)
-    part = sealed.restrict(kept)
+    chosen = np.arange(1, len(CODES), 2)
+    part = sealed.restrict(chosen)
     test = sealed.open(lambda rows: rows, "compare").value
-    np.testing.assert_array_equal(kept[part.rest], np.intersect1d(kept, sealed.rest))
-    np.testing.assert_array_equal(kept[part.open(lambda rows: rows, "compare").value], np.intersect1d(kept, test))
+    np.testing.assert_array_equal(chosen[part.rest], np.intersect1d(chosen, sealed.rest))
+    np.testing.assert_array_equal(chosen[part.open(lambda rows: rows, "compare").value], np.intersect1d(chosen, test))
     assert [opening.purpose for opening in part.openings] == ["estimate", "compare"]
 
 

@@ -59,7 +59,7 @@ def test_solutions_agree_with_the_general_solver(name, kernel, C, monkeypatch):
     assert ours.reason.replace("2048: in native calls, ", "300: ") == other.reason
 
 
-def weighted_repeats(n, seed):
+def weighted_duplicates(n, seed):
     """Rows with duplicates and a constant column, two classes, and weights."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)).round(1)
@@ -80,7 +80,7 @@ def weighted_repeats(n, seed):
 )
 def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
     """Compared with kernel values in NumPy, with weights, duplicates and a constant column."""
-    X, y, weights = weighted_repeats(n, seed)
+    X, y, weights = weighted_duplicates(n, seed)
     solution = solve(c_svc(y, C * weights), Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X)))
     said, found = solution.certificate, solution.certificate.verify()
     assert said.status is Status.OPTIMAL
@@ -108,7 +108,7 @@ def in_single(monkeypatch):
     st.integers(0, 2**32 - 1),
 )
 def test_fits_begun_in_single_precision_end_with_true_certificates(in_single, n, C, tol, kernel, sparse, seed):
-    X, y, weights = weighted_repeats(n, seed)
+    X, y, weights = weighted_duplicates(n, seed)
     problem = c_svc(y, C * weights)
     gram = Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X))
     if gram.largest_diagonal * (problem.upper - problem.lower).max() <= small._MANY_STEPS:
@@ -208,10 +208,10 @@ def test_reported_progress_equals_the_certificate():
     X, y = blobs(100)
     chosen = SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 1.0)), Limits(), alone=True)
     assert chosen.solve() == 1
-    told, certificate = chosen.solved.progress(0), chosen.solved.solution(0).certificate
-    assert told.dual == pytest.approx(certificate.dual, rel=1e-12)
-    assert told.dual > 0.0
-    assert (told.n_iter, told.violation) == (certificate.n_iter, certificate.kkt_violation)
+    progress, certificate = chosen.solved.progress(0), chosen.solved.solution(0).certificate
+    assert progress.dual == pytest.approx(certificate.dual, rel=1e-12)
+    assert progress.dual > 0.0
+    assert (progress.n_iter, progress.violation) == (certificate.n_iter, certificate.kkt_violation)
 
 
 def test_a_smaller_tolerance_does_not_restart_the_fit(in_single):
@@ -259,10 +259,10 @@ def test_the_memory_of_newton_steps_counts():
     solution = solve(c_svc(y, 60.0), gram)
     assert "in single precision first" in solution.reason
     rest = gram.peak_bytes + gram.arena.nbytes + STATE_ARRAYS * solution.beta.nbytes
-    taken = solution.certificate.peak_memory_bytes - rest
+    used_bytes = solution.certificate.peak_memory_bytes - rest
     n_free = solution.certificate.n_free
-    assert taken >= newton_bytes(n_free, 900, single=True)
-    assert taken <= newton_bytes(900, 900, single=True)
+    assert used_bytes >= newton_bytes(n_free, 900, single=True)
+    assert used_bytes <= newton_bytes(900, 900, single=True)
 
 
 def test_conditions_come_from_the_final_point_alone():

@@ -31,7 +31,7 @@ from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import Control, HardMargin, Interruption, Limits, Solver, WorkingSetSolver, select_solver, solve
-from mercer.solvers.certified_rounds import _best, _Patience, solve_certified
+from mercer.solvers.certified_rounds import _best, _StallDetector, solve_certified
 from mercer.solvers.dual import block, working_set
 from mercer.solvers.dual import working_set_sizes as sizes
 from mercer.solvers.dual.working_matrix import working_matrix
@@ -96,7 +96,7 @@ def test_all_solver_paths_find_the_same_optimum(C, n_jobs):
         same_optimum(found[0], other)
 
 
-def _watch_blocks(monkeypatch):
+def _record_blocks(monkeypatch):
     """Record all blocks that are solved from now on."""
     blocks, begin = [], block.begin_block
 
@@ -121,36 +121,36 @@ def test_wide_boxes_are_reached_from_narrower_ones(monkeypatch):
     rounding = 1e-5 * by_smaller.trace[-1].dual  # rounding of single precision
     assert all(a.dual <= b.dual + rounding for a, b in pairwise(by_smaller.trace))
 
-    blocks = _watch_blocks(monkeypatch)
+    blocks = _record_blocks(monkeypatch)
     solved(X, y, C, kernel, limits)
     by_smaller_steps = _newton_steps(blocks)
-    monkeypatch.setattr(block, "_ASTRAY", math.inf)
+    monkeypatch.setattr(block, "_DIVERGED", math.inf)
     at_once = solved(X, y, C, kernel, limits)
     same_optimum(by_smaller, at_once)
     assert by_smaller.n_iter < at_once.n_iter
     assert by_smaller_steps < 0.7 * (_newton_steps(blocks) - by_smaller_steps)
 
 
-@pytest.mark.parametrize(("room", "few", "late"), [(1e9, 2048, 6144), (5e6, 512, -1)])
-def test_memory_for_newton_steps_on_many_variables_includes_steps_on_few(room, few, late, monkeypatch):
+@pytest.mark.parametrize(("room", "few", "if_slow"), [(1e9, 2048, 6144), (5e6, 512, -1)])
+def test_memory_for_newton_steps_on_many_variables_includes_steps_on_few(room, few, if_slow, monkeypatch):
     X, y = blobs(900, distance=0.3)
     made, seen = block.BlockLimits, []
     monkeypatch.setattr(block, "BlockLimits", lambda **limits: seen.append(limits) or made(**limits))
     monkeypatch.setattr(block, "factor_room", lambda *about, **how: room)
     assert solved(X, y, 1000.0, RBF(gamma=1.0), Limits()).status is Status.OPTIMAL
     assert seen[0]["most_free"] == few
-    assert seen[0]["most_late"] == late
+    assert seen[0]["most_if_slow"] == if_slow
 
 
 def test_a_part_of_many_rows_has_sets_no_larger_than_that_many_rows_have():
     few = Gram(RBF(gamma=1.0), as_data(np.zeros((7000, 1))))
     part = Gram(RBF(gamma=1.0), as_data(np.zeros((sizes.MANY_ROWS + 1, 1)))).restrict(np.arange(7000))
-    for reach, most in ((1.0, 5504), (100.0, 6144)):
-        assert sizes.working_sets(few, reach)[-1] == 7680
-        assert sizes.working_sets(part, reach)[-1] == most
-        assert sizes.has_room_for_whole_matrix(few, reach)
-        assert not sizes.has_room_for_whole_matrix(part, reach)
-        assert sizes.has_room_for_whole_matrix(part.restrict(np.arange(most)), reach)
+    for c_times_kmax, most in ((1.0, 5504), (100.0, 6144)):
+        assert sizes.working_sets(few, c_times_kmax)[-1] == 7680
+        assert sizes.working_sets(part, c_times_kmax)[-1] == most
+        assert sizes.has_room_for_whole_matrix(few, c_times_kmax)
+        assert not sizes.has_room_for_whole_matrix(part, c_times_kmax)
+        assert sizes.has_room_for_whole_matrix(part.restrict(np.arange(most)), c_times_kmax)
 
 
 @pytest.mark.parametrize("n_free", [2049, 6000])
@@ -189,10 +189,10 @@ def test_very_wide_boxes_are_reached_in_several_stages(monkeypatch):
     X = rng.normal(size=(1000, 4))
     y = np.where(X[:, 0] + 0.7 * rng.normal(size=1000) > 0.0, 1.0, -1.0)
     kernel, C, limits = RBF(gamma=0.05), 1e6, Limits(tol=1e-3)
-    blocks = _watch_blocks(monkeypatch)
+    blocks = _record_blocks(monkeypatch)
     by_smaller = solved(X, y, C, kernel, limits)
     by_smaller_steps = _newton_steps(blocks)
-    monkeypatch.setattr(block, "_ASTRAY", math.inf)
+    monkeypatch.setattr(block, "_DIVERGED", math.inf)
     at_once = solved(X, y, C, kernel, limits)
     same_optimum(by_smaller, at_once)
     assert by_smaller.n_iter < at_once.n_iter
@@ -205,7 +205,7 @@ def test_no_large_factor_is_made_if_smo_diverges(monkeypatch):
     y = np.where(np.arange(3000) % 2 == 1, 1.0, -1.0)
     X = rng.normal(size=(3000, 5))
     X[y > 0.0, 0] += 1.0
-    blocks = _watch_blocks(monkeypatch)
+    blocks = _record_blocks(monkeypatch)
     # At 0 the violation is 2. SMO increases it to 10 and leaves 2,500 free variables; the solution has 900.
     solution = solved(X, y, 1e4, RBF(gamma=1.0 / (5.0 * X.var())), Limits(max_iter=1_000_000, max_seconds=60.0))
     assert solution.status is Status.OPTIMAL
@@ -455,8 +455,8 @@ def test_the_certificate_is_true_on_large_tables_with_default_thresholds(seed):
     X = rng.normal(size=(n, p)) * 10.0 ** rng.integers(-3, 4, p) ** rng.integers(0, 2)
     X += rng.choice([0.0, 100.0]) * rng.normal(size=p)
     X[:, 0] = 1.0
-    repeats = rng.integers(0, 2) * n // 3
-    X[n - repeats :] = X[:repeats]
+    n_duplicates = rng.integers(0, 2) * n // 3
+    X[n - n_duplicates :] = X[:n_duplicates]
     X = X.astype(rng.choice(["float32", "float64"]))
     y = np.where(X[:, 1] + X[:, 1].std() * rng.choice([0.1, 1.0]) * rng.normal(size=n) > X[:, 1].mean(), 1.0, -1.0)
     y[:2] = 1.0, -1.0
@@ -504,16 +504,16 @@ def test_a_warm_start_at_the_optimum_takes_no_steps():
     assert warm.n_iter <= 1
 
 
-@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize("is_in_memory", [False, True])
 @pytest.mark.usefixtures("way")
-def test_an_unnecessary_warm_start_leaves_no_coefficients(is_held):
+def test_an_unnecessary_warm_start_leaves_no_coefficients(is_in_memory):
     """Steps from coefficients above 100 can leave some of 1e-14; if one counted as free, it would define the bias."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, 24))
         X, y = np.round(2.0 * rng.normal(size=(n, 2))), rng.normal(size=n)
         gram = Gram(Linear(), as_data(X))
-        if is_held:
+        if is_in_memory:
             gram = Gram(EvaluatedKernel(Linear()), InMemoryRows(np.ascontiguousarray(X @ X.T)).rows(np.arange(n)))
         narrow = solve(epsilon_svr(y, 100.0, 0.05), gram)
         wide = solve(epsilon_svr(y, 100.0, 0.6 * np.ptp(y)), gram, start=narrow.beta, before=narrow.product)
@@ -674,11 +674,11 @@ def test_steps_add_up_to_the_optimum():
     X, y = blobs(n=200)
     start, steps = None, 0
     for _ in range(200):
-        piece = solved(X, y, 10.0, limits=Limits(max_iter=40), start=start)
-        start, steps = piece.beta, steps + piece.n_iter
-        if piece.status is Status.OPTIMAL:
+        part = solved(X, y, 10.0, limits=Limits(max_iter=40), start=start)
+        start, steps = part.beta, steps + part.n_iter
+        if part.status is Status.OPTIMAL:
             break
-    assert piece.status is Status.OPTIMAL
+    assert part.status is Status.OPTIMAL
     assert steps > 80
 
 
@@ -873,10 +873,10 @@ def test_a_row_of_tiny_weight_does_not_change_the_solver_of_squared_losses(weigh
 def test_squared_losses_on_held_values_come_to_the_same_optimum(C):
     X, y = blobs(600)
     problem, kernel, rows = c_svc(y, C, squared=True), RBF(gamma=0.5), as_data(X)
-    held = Gram(
+    in_memory = Gram(
         EvaluatedKernel(kernel), InMemoryRows(np.ascontiguousarray(kernel.block(rows, rows))).rows(np.arange(600))
     )
-    same_optimum(solve(problem, held), solve(problem, Gram(kernel, rows)))
+    same_optimum(solve(problem, in_memory), solve(problem, Gram(kernel, rows)))
 
 
 def test_squared_losses_are_not_solved_in_stages():
@@ -1358,7 +1358,7 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
     solver, sizes, counts = WorkingSetSolver(), [], []
     state = solver.init(problem, gram, 1e-3, None)
     for _ in solver.steps(state):
-        if not state.covers:
+        if not state.has_all_active:
             continue
         covered = state.working.variables
         sizes.append(covered.size)
@@ -1391,9 +1391,9 @@ def test_claims_of_a_solver_are_not_applied_to_an_earlier_better_point():
     X, y = blobs(n=20)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     good, last = solve(problem, gram, control=Control(TIGHT)).beta, problem.make_feasible(0.5 * y)
-    patience = _Patience()
-    patience.ends_at(evaluate(problem, gram, good), good, 1, True)
-    state = State(last, gram.matvec(last), claim=gram.matvec(last))
-    _best(problem, gram, evaluate(problem, gram, last), state, patience, True)
+    stall_detector = _StallDetector()
+    stall_detector.ends_at(evaluate(problem, gram, good), good, 1, True)
+    state = State(last, gram.matvec(last), product=gram.matvec(last))
+    _best(problem, gram, evaluate(problem, gram, last), state, stall_detector, True)
     np.testing.assert_array_equal(state.beta, good)
-    assert state.claim is None
+    assert state.product is None

@@ -797,12 +797,12 @@ def test_a_sparse_precomputed_matrix_is_a_dense_one(stored):
     dense, sparse = SVC(kernel="precomputed").fit(K, y), SVC(kernel="precomputed").fit(stored(K), y)
     np.testing.assert_allclose(sparse.decision_function(stored(K)), dense.decision_function(K), rtol=1e-12)
     assert sparse.certificate_.verify().status == "optimal"
-    kept = sp.csr_array(stored(K))
-    scores = cross_val_score(SVC(kernel="precomputed"), kept, y, cv=3)
+    matrix = sp.csr_array(stored(K))
+    scores = cross_val_score(SVC(kernel="precomputed"), matrix, y, cv=3)
     assert scores.tolist() == cross_val_score(SVC(kernel="precomputed"), K, y, cv=3).tolist()
-    kept.data[3] = np.nan
+    matrix.data[3] = np.nan
     with pytest.raises(ValueError, match="NaN or infinity"):
-        SVC(kernel="precomputed").fit(kept, y)
+        SVC(kernel="precomputed").fit(matrix, y)
     with pytest.raises(ValueError, match="must be square"):
         SVC(kernel="precomputed").fit(stored(K)[:, :-1] if stored is not sp.coo_array else stored(K[:, :-1]), y)
 
@@ -812,8 +812,8 @@ def test_gram_matrices_are_evaluated_in_pieces_of_bounded_work():
     gram = Gram(Subsequence(3), X)
     assert gram.values_per_call < 1 << 17
     K = gram.block()
-    pieces = list(gram.accumulate(total := np.zeros(400), np.arange(40), np.ones(40)))
-    assert len(pieces) >= 1
+    chunks = list(gram.accumulate(total := np.zeros(400), np.arange(40), np.ones(40)))
+    assert len(chunks) >= 1
     np.testing.assert_allclose(total, K[:, :40].sum(axis=1), rtol=1e-12)
     rows = np.array([3, 9, 200])
     part = np.zeros(400)
@@ -827,11 +827,11 @@ class Interrupted(StructuredKernel):
     """A kernel that backends treat as native code; Ctrl-C comes while the main thread evaluates it."""
 
     def __init__(self):
-        self.pieces = 0
+        self.chunks = 0
 
     def block(self, A, B):
         if A.n:
-            self.pieces += 1
+            self.chunks += 1
             if threading.current_thread() is threading.main_thread():
                 raise KeyboardInterrupt
             time.sleep(0.01)
@@ -850,7 +850,7 @@ def test_ctrl_c_is_not_kept_waiting_by_other_threads():
     with pytest.raises(KeyboardInterrupt):
         backend.block(X, None, X, None, np.empty((X.n, X.n)))
     assert 400 * 400 / backend.values_per_call > 100
-    assert kernel.pieces < 10
+    assert kernel.chunks < 10
 
 
 def test_values_of_all_rows_are_computed_on_the_main_thread(monkeypatch):

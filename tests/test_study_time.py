@@ -71,7 +71,7 @@ def test_without_a_linear_rival_the_machine_is_not_said_to_be_worth_it(of_texts,
 
 
 def test_without_patience_only_linear_machines_are_tried_on_wide_tables(monkeypatch):
-    monkeypatch.setattr(searching, "PATIENCE", 0.0)
+    monkeypatch.setattr(searching, "SECONDS_WITHOUT_LIMIT", 0.0)
     found = study(texts(), "topic", n_folds=3)
     assert all(cell.choice.is_linear for cell in found.search.cells)
     assert any(cut.startswith("Only linear machines were tried: kernels would take about ") for cut in found.cuts)
@@ -223,7 +223,7 @@ def test_on_a_large_table_a_part_of_the_rows_is_in_folds(monkeypatch):
 
 
 def test_the_recommended_limit_suffices_for_kernels(monkeypatch):
-    monkeypatch.setattr(searching, "PATIENCE", 0.0)
+    monkeypatch.setattr(searching, "SECONDS_WITHOUT_LIMIT", 0.0)
     (cut,) = (one for one in study(texts(90), "topic", n_folds=3).cuts if "max_seconds=" in one)
     seconds = float(cut.split("max_seconds=")[1].split()[0])
     found = study(texts(90), "topic", n_folds=3, max_seconds=seconds)

@@ -185,11 +185,11 @@ def leave_one_out_errors(machine, X, y):
     """Leave-one-out errors by refits without each support vector; the other rows are no errors."""
     wrong = 0
     for row in machine.support_:
-        kept = np.arange(len(y)) != row
-        if len(set(y[kept])) < 2:
+        remaining = np.arange(len(y)) != row
+        if len(set(y[remaining])) < 2:
             wrong += 1
             continue
-        wrong += clone(machine).fit(X[kept], y[kept]).predict(X[[row]])[0] != y[row]
+        wrong += clone(machine).fit(X[remaining], y[remaining]).predict(X[[row]])[0] != y[row]
     return wrong / len(y)
 
 

@@ -32,8 +32,8 @@ SEEDS = range(12)
 
 
 def check_counts(found, values, positive, w):
-    held = [found.true_positive, found.false_positive, found.true_negative, found.false_negative]
-    assert held == pytest.approx(counts(values, positive, w, found.value))
+    found_counts = [found.true_positive, found.false_positive, found.true_negative, found.false_negative]
+    assert found_counts == pytest.approx(counts(values, positive, w, found.value))
 
 
 @pytest.mark.parametrize("costs", [(1.0, 1.0), (1.0, 5.0), (10.0, 1.0), (0.0, 1.0), (1.0, 0.0)])

@@ -128,8 +128,8 @@ def test_a_weight_of_0_is_absence(name):
     machine = WEIGHTED[name]
     rows, y = data_of(machine)
     weights = WHOLE[: len(y)].astype(float)
-    kept = weights > 0.0
-    one, other = fitted(machine, rows, y, weights), fitted(machine, rows[kept], y[kept], weights[kept])
+    weighted = weights > 0.0
+    one, other = fitted(machine, rows, y, weights), fitted(machine, rows[weighted], y[weighted], weights[weighted])
     np.testing.assert_allclose(values(one, rows), values(other, rows), atol=CLOSE.get(name, 2e-5))
 
 
@@ -279,11 +279,11 @@ def test_class_weights_lower_nu_to_what_is_feasible(weights, kernel):
     assert certificate.status is Status.OPTIMAL
     assert certificate.verify().status is Status.OPTIMAL
     assert certificate.primal == pytest.approx(feasible.certificate_.primal, rel=1e-6)
-    f, kept = lowered.decision_function(rows), most / 0.5
-    np.testing.assert_allclose(f, kept * feasible.decision_function(rows) + (1.0 - kept) * heavier, atol=1e-6)
+    f, weighted = lowered.decision_function(rows), most / 0.5
+    np.testing.assert_allclose(f, weighted * feasible.decision_function(rows) + (1.0 - weighted) * heavier, atol=1e-6)
     light = (y == 1) != (heavier > 0.0)
-    assert (heavier * f[light]).min() == pytest.approx(1.0 - 2.0 * kept, abs=1e-5)
-    if kept <= 0.5:
+    assert (heavier * f[light]).min() == pytest.approx(1.0 - 2.0 * weighted, abs=1e-5)
+    if weighted <= 0.5:
         assert (lowered.predict(rows[light]) == int(heavier > 0.0)).all()
     np.testing.assert_allclose(lowered.function_(rows) + lowered.intercept_, f, atol=1e-9)
 

@@ -53,9 +53,9 @@ inline const Implementation& implementation(const std::string& isa) {
 // Returns a NumPy array of this shape that owns the values.
 template <class Value, class... Sizes>
 auto owned_as(std::vector<Value> values, Sizes... sizes) {
-    auto* kept = new std::vector<Value>(std::move(values));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Value>*>(p); });
-    return nb::ndarray<nb::numpy, Value, nb::ndim<sizeof...(Sizes)>>(kept->data(), {sizes...}, owner);
+    auto* stored = new std::vector<Value>(std::move(values));
+    nb::capsule owner(stored, [](void* p) noexcept { delete static_cast<std::vector<Value>*>(p); });
+    return nb::ndarray<nb::numpy, Value, nb::ndim<sizeof...(Sizes)>>(stored->data(), {sizes...}, owner);
 }
 
 template <class Value>

@@ -149,16 +149,16 @@ void bind_block(nb::module_& m) {
         .def(
             "__init__",
             [](BlockLimits* self, double tol, double newton_tol, double violation, double largest, bool convex,
-               bool drags, int64_t most_free, int64_t most_close, double close, int64_t most_late, int64_t exact_free,
-               int64_t brief_free, double diverged_above, int n_rounds) {
+               bool smo_slow, int64_t most_free, int64_t most_close, double close, int64_t most_if_slow,
+               int64_t exact_free, int64_t brief_free, double diverged_above, int n_rounds) {
                 require(n_rounds >= 1, "n_rounds must be positive");
                 new (self)
-                    BlockLimits{tol,        newton_tol, violation, largest,    convex,     drags,          most_free,
-                                most_close, close,      most_late, exact_free, brief_free, diverged_above, n_rounds};
+                    BlockLimits{tol,        newton_tol, violation,    largest,    convex,     smo_slow,       most_free,
+                                most_close, close,      most_if_slow, exact_free, brief_free, diverged_above, n_rounds};
             },
             nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
-            nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
-            nb::arg("most_late"), nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("diverged_above"),
+            nb::arg("convex"), nb::arg("smo_slow"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
+            nb::arg("most_if_slow"), nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("diverged_above"),
             nb::arg("n_rounds"));
     nb::class_<BlockOfArrays>(m, "Block")
         .def("work", &BlockOfArrays::work, nb::arg("most"), nb::arg("stop").none() = nb::none())
@@ -171,7 +171,7 @@ void bind_block(nb::module_& m) {
         .def_prop_ro("gradient", &BlockOfArrays::gradient, nb::rv_policy::move)
         .def_prop_ro("is_finished", [](const BlockOfArrays& self) { return self.block().is_finished(); })
         .def_prop_ro("has_diverged", [](const BlockOfArrays& self) { return self.block().has_diverged(); })
-        .def_prop_ro("drags", [](const BlockOfArrays& self) { return self.block().drags(); })
+        .def_prop_ro("smo_slow", [](const BlockOfArrays& self) { return self.block().smo_slow(); })
         .def_prop_ro("n_iter", [](const BlockOfArrays& self) { return self.block().n_iter(); })
         .def_prop_ro("n_newton", [](const BlockOfArrays& self) { return self.block().n_newton(); })
         .def_prop_ro("n_free", [](const BlockOfArrays& self) { return self.block().n_free(); })

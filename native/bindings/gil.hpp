@@ -38,12 +38,12 @@ class ReleasedGil {
 };
 
 // Holds the GIL for its scope, within the scope of a ReleasedGil.
-class HeldGil {
+class ScopedGil {
   public:
-    HeldGil() noexcept : state_(enter_python(PyGILState_Ensure)) {}
-    ~HeldGil() { PyGILState_Release(state_); }
-    HeldGil(const HeldGil&) = delete;
-    HeldGil& operator=(const HeldGil&) = delete;
+    ScopedGil() noexcept : state_(enter_python(PyGILState_Ensure)) {}
+    ~ScopedGil() { PyGILState_Release(state_); }
+    ScopedGil(const ScopedGil&) = delete;
+    ScopedGil& operator=(const ScopedGil&) = delete;
 
   private:
     PyGILState_STATE state_;

@@ -18,7 +18,7 @@ using Places = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 
 constexpr std::size_t kNumbers = 5;
 
-Places without_repeats(const std::vector<LeaveOutResult>& results) {
+Places distinct_places(const std::vector<LeaveOutResult>& results) {
     std::vector<int64_t> places;
     for (const LeaveOutResult& result : results) places.insert(places.end(), result.needs.begin(), result.needs.end());
     std::sort(places.begin(), places.end());
@@ -87,7 +87,7 @@ Places leave_each_out(int64_t n_basic, ConstDoubles values, ConstDoubles point, 
                                         r.violation};
         std::copy(found, found + kNumbers, out);
     }
-    return without_repeats(results);
+    return distinct_places(results);
 }
 
 }  // namespace

@@ -44,21 +44,21 @@ void check_groups(const std::optional<ConstIndices>& groups, int64_t n, int64_t 
     if (groups) check_indices(groups->data(), n, n_groups);
 }
 
-// A survey together with its arrays, which it keeps alive and reads after `look`.
+// A survey together with its arrays, which it keeps alive and reads after `measure`.
 class SurveyOfArrays {
   public:
-    void look(ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
-              std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active) {
+    void measure(ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
+                 std::optional<ConstIndices> groups, int64_t n_groups, std::optional<ConstIndices> active) {
         const Variables variables = make_variables(beta, gradient, lower, upper, groups, n_groups, active);
         bounds_ = {beta, lower, upper};
         indices_ = {groups, active};
-        survey_.look(variables);
+        survey_.measure(variables);
     }
 
     double violation() const { return survey_.violation(); }
     int64_t n_free() const { return survey_.n_free(); }
-    int64_t n_kept() const { return survey_.n_kept(); }
-    auto kept() const { return owned(survey_.kept()); }
+    int64_t n_remaining() const { return survey_.n_remaining(); }
+    auto remaining() const { return owned(survey_.remaining()); }
     auto dropped() const { return owned(survey_.dropped()); }
 
     // Returns the chosen variables without the partners that leave_out_partners removes (qp/working_set.hpp).
@@ -105,17 +105,17 @@ conditions(ConstDoubles beta, ConstDoubles values, ConstDoubles linear, ConstDou
     return {multipliers, {c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, c.n_free, c.n_bounded}};
 }
 
-auto settled_of(ConstDoubles beta, ConstDoubles lower, ConstDoubles upper, ConstDoubles gradient, ConstDoubles doubt,
-                double margin, std::optional<ConstIndices> groups, int64_t n_groups) {
+auto screened_of(ConstDoubles beta, ConstDoubles lower, ConstDoubles upper, ConstDoubles gradient, ConstDoubles doubt,
+                 double margin, std::optional<ConstIndices> groups, int64_t n_groups) {
     const auto n = static_cast<int64_t>(beta.shape(0));
     auto fits = [n](const auto& array) { return static_cast<int64_t>(array.shape(0)) == n; };
     require(fits(lower) && fits(upper) && fits(gradient) && fits(doubt) && (!groups || fits(*groups)),
             "beta, lower, upper, gradient, doubt and groups must have the same length");
     check_groups(groups, n, n_groups);
     return owned_flags(static_cast<std::size_t>(n), [&](bool* flags) {
-        find_settled({n, beta.data(), lower.data(), upper.data(), gradient.data(), doubt.data(), margin,
-                      groups ? groups->data() : nullptr, n_groups},
-                     flags);
+        find_screened({n, beta.data(), lower.data(), upper.data(), gradient.data(), doubt.data(), margin,
+                       groups ? groups->data() : nullptr, n_groups},
+                      flags);
     });
 }
 
@@ -149,7 +149,7 @@ void bind_points(nb::module_& m) {
           nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));
-    m.def("find_settled", &settled_of, nb::arg("beta").noconvert(), nb::arg("lower").noconvert(),
+    m.def("find_screened", &screened_of, nb::arg("beta").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("gradient").noconvert(), nb::arg("doubt").noconvert(),
           nb::arg("margin"), nb::arg("groups").noconvert().none(), nb::arg("n_groups"));
     m.def("twofold_sum", &twofold_sum, nb::arg("values").noconvert());
@@ -159,13 +159,13 @@ void bind_points(nb::module_& m) {
           nb::arg("upper").noconvert(), nb::arg("edges").noconvert(), nb::arg("totals").noconvert());
     nb::class_<SurveyOfArrays>(m, "Survey")
         .def(nb::init<>())
-        .def("look", &SurveyOfArrays::look, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
+        .def("measure", &SurveyOfArrays::measure, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
              nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(),
              nb::arg("n_groups"), nb::arg("active").noconvert().none())
         .def_prop_ro("violation", &SurveyOfArrays::violation)
         .def_prop_ro("n_free", &SurveyOfArrays::n_free)
-        .def("n_kept", &SurveyOfArrays::n_kept)
-        .def("kept", &SurveyOfArrays::kept)
+        .def("n_remaining", &SurveyOfArrays::n_remaining)
+        .def("remaining", &SurveyOfArrays::remaining)
         .def("dropped", &SurveyOfArrays::dropped)
         .def("without_partners", &SurveyOfArrays::without_partners, nb::arg("chosen").noconvert(),
              nb::arg("rows").noconvert(), nb::arg("n_rows"))

@@ -87,25 +87,25 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
 }
 
 // The progress of several problems, with an element for each problem.
-struct HeldStates {
-    Marks ends, precise, drags;  // ends: BlockEnd values; the others are flags
+struct InMemoryStates {
+    Marks ends, precise, smo_slow;  // ends: BlockEnd values; the others are flags
     Counts n_iter;
     Doubles violations, seconds;
 
     bool have(int64_t count) const {
         const auto is_sized = [count](const auto& array) { return static_cast<int64_t>(array.shape(0)) == count; };
         return is_sized(ends) && is_sized(n_iter) && is_sized(violations) && is_sized(seconds) && is_sized(precise) &&
-               is_sized(drags);
+               is_sized(smo_slow);
     }
 
     // Adds the result of a call for one problem; returns whether the problem is finished.
-    bool add(int64_t number, const HeldResult& result, double spent) const {
+    bool add(int64_t number, const InMemoryResult& result, double spent) const {
         ends.data()[number] = static_cast<int8_t>(result.end);
         n_iter.data()[number] += result.n_iter;
         violations.data()[number] = result.violation;
         seconds.data()[number] += spent;
         precise.data()[number] = result.precise;
-        drags.data()[number] = result.drags;
+        smo_slow.data()[number] = result.smo_slow;
         return result.end != BlockEnd::limit;
     }
 };
@@ -143,11 +143,11 @@ struct HeldProblems {
 
 // Continues with the problem `first` and then with the problems after it, until `max_work` is used up. Returns the
 // number of the problem to continue with, and the bytes of workspace that it needs.
-template <class Kept>
-std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const Kept> matrix,
-                                        const HeldProblems& problems, const HeldStates& states, int64_t first,
-                                        double tol, int64_t max_iter, double max_work, int64_t max_block,
-                                        Doubles workspace, nb::object stop) {
+template <class Stored>
+std::tuple<int64_t, int64_t> solve_in_memory(const std::string& isa, MatrixOf<const Stored> matrix,
+                                             const HeldProblems& problems, const InMemoryStates& states, int64_t first,
+                                             double tol, int64_t max_iter, double max_work, int64_t max_block,
+                                             Doubles workspace, nb::object stop) {
     const auto n_rows = static_cast<int64_t>(matrix.shape(0));
     require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
             "the matrix must be square and have contiguous rows");
@@ -165,27 +165,28 @@ std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const K
         const ReleasedGil released;
         for (; number < count && max_work > 0.0 && !stopping.raised; ++number) {
             const int64_t begin = edge[number];
-            const HeldProblem<Kept> problem{matrix.data(),
-                                            matrix.stride(0),
-                                            n_rows,
-                                            edge[number + 1] - begin,
-                                            p.rows.data() + begin,
-                                            p.linear.data() + begin,
-                                            p.lower.data() + begin,
-                                            p.upper.data() + begin,
-                                            p.ridge ? p.ridge->data() + begin : nullptr,
-                                            p.groups ? p.groups->data() + begin : nullptr,
-                                            p.n_groups,
-                                            p.beta.data() + begin,
-                                            p.values.data() + number * n_rows,
-                                            p.seen.data() + begin,
-                                            stopping.function(),
-                                            &stopping};
-            const HeldLimits limits{tol,       most - states.n_iter.data()[number], max_work,
-                                    max_block, states.precise.data()[number] != 0,  states.drags.data()[number] != 0};
+            const InMemoryProblem<Stored> problem{matrix.data(),
+                                                  matrix.stride(0),
+                                                  n_rows,
+                                                  edge[number + 1] - begin,
+                                                  p.rows.data() + begin,
+                                                  p.linear.data() + begin,
+                                                  p.lower.data() + begin,
+                                                  p.upper.data() + begin,
+                                                  p.ridge ? p.ridge->data() + begin : nullptr,
+                                                  p.groups ? p.groups->data() + begin : nullptr,
+                                                  p.n_groups,
+                                                  p.beta.data() + begin,
+                                                  p.values.data() + number * n_rows,
+                                                  p.seen.data() + begin,
+                                                  stopping.function(),
+                                                  &stopping};
+            const InMemoryLimits limits{
+                tol,       most - states.n_iter.data()[number], max_work,
+                max_block, states.precise.data()[number] != 0,  states.smo_slow.data()[number] != 0};
             const auto began = std::chrono::steady_clock::now();
-            const HeldResult result = held_rounds(native, problem, limits, workspace.data(),
-                                                  static_cast<int64_t>(workspace.shape(0) * sizeof(double)));
+            const InMemoryResult result = in_memory_rounds(native, problem, limits, workspace.data(),
+                                                           static_cast<int64_t>(workspace.shape(0) * sizeof(double)));
             const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
             max_work -= std::max(1.0, result.work);
             if (states.add(number, result, spent.count()) || states.n_iter.data()[number] >= most) continue;
@@ -207,7 +208,7 @@ void bind_by_precision(nb::module_& m) {
           nb::arg("matrix").noconvert(), nb::kw_only(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
           nb::arg("own").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
           nb::arg("max_work"), nb::arg("stop").none() = nb::none());
-    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("problems"),
+    m.def("solve_in_memory", &solve_in_memory<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("problems"),
           nb::arg("states"), nb::kw_only(), nb::arg("first"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("max_work"),
           nb::arg("max_block"), nb::arg("workspace").noconvert(), nb::arg("stop").none() = nb::none());
 }
@@ -227,12 +228,12 @@ void bind_solvers(nb::module_& m) {
             nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(),
             nb::arg("groups").noconvert().none(), nb::arg("n_groups"), nb::arg("beta").noconvert(),
             nb::arg("values").noconvert(), nb::arg("seen").noconvert());
-    nb::class_<HeldStates>(m, "HeldStates")
+    nb::class_<InMemoryStates>(m, "InMemoryStates")
         .def(
             "__init__",
-            [](HeldStates* self, Marks ends, Marks precise, Marks drags, Counts n_iter, Doubles violations,
-               Doubles seconds) { new (self) HeldStates{ends, precise, drags, n_iter, violations, seconds}; },
-            nb::kw_only(), nb::arg("ends").noconvert(), nb::arg("precise").noconvert(), nb::arg("drags").noconvert(),
+            [](InMemoryStates* self, Marks ends, Marks precise, Marks smo_slow, Counts n_iter, Doubles violations,
+               Doubles seconds) { new (self) InMemoryStates{ends, precise, smo_slow, n_iter, violations, seconds}; },
+            nb::kw_only(), nb::arg("ends").noconvert(), nb::arg("precise").noconvert(), nb::arg("smo_slow").noconvert(),
             nb::arg("n_iter").noconvert(), nb::arg("violations").noconvert(), nb::arg("seconds").noconvert());
     bind_by_precision<double>(m);
     bind_by_precision<float>(m);

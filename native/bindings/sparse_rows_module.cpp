@@ -54,8 +54,8 @@ Form form_of(const AnyMatrix& table, const double* shift) {
         for (int64_t j = 0; j < p; ++j) {
             const Real x = row[j * step];
             *column = static_cast<int32_t>(j), *value = static_cast<double>(x) - shift[j];
-            const int64_t taken = x != home[j] ? 1 : 0;
-            column += taken, value += taken;
+            const int64_t is_stored = x != home[j] ? 1 : 0;
+            column += is_stored, value += is_stored;
         }
     });
     form.columns.resize(total), form.values.resize(total);

@@ -45,7 +45,7 @@ struct Stop {
         auto* self = static_cast<Stop*>(context);
         const auto now = std::chrono::steady_clock::now();
         if (self->answered || self->question.is_none() || now - self->asked < kBetween) return self->answered;
-        const HeldGil held;
+        const ScopedGil gil;
         self->asked = now;
         try {
             const int truth = enter_python([self] { return truth_of_call(self->question.ptr()); });

@@ -38,7 +38,7 @@ class Rounds {
           limits_(limits),
           size_(problem.size()),
           stride_(padded(size_)),
-          kept_(workspace),
+          cached_(workspace),
           matrix_(workspace + size_ * stride_),
           slots_(at(size_), -1),
           groups_(at(size_), 0),
@@ -48,13 +48,13 @@ class Rounds {
           precise_(!(problem.largest < kMostSingle)) {
         std::iota(everybody_.begin(), everybody_.end(), 0);
         if (p_.parts[0].shared == nullptr || p_.parts[1].size > 0) return;
-        kept_ = p_.parts[0].shared, stride_ = size_, slots_ = everybody_;  // all rows are known
+        cached_ = p_.parts[0].shared, stride_ = size_, slots_ = everybody_;  // all rows are known
     }
 
     MachineEnd run() {
-        look_anew();
+        recompute_gradient();
         const BlockEnd end = go_on();
-        if (!is_fresh_) settle();
+        if (!is_fresh_) refine();
         return {end, n_iter_, n_values_};
     }
 
@@ -63,11 +63,11 @@ class Rounds {
         // The violation of the last round whose working set had all violators.
         double last = std::numeric_limits<double>::infinity();
         while (true) {
-            found_.look({size_, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.grouped ? groups_.data() : nullptr,
-                         n_groups(), nullptr, size_});
+            found_.measure({size_, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.grouped ? groups_.data() : nullptr,
+                            n_groups(), nullptr, size_});
             if (found_.violation() <= (is_fresh_ ? 1.0 : kEnd) * limits_.tol) {
                 if (is_fresh_) return BlockEnd::solved;
-                settle();
+                refine();
                 continue;
             }
             if (steps_left() <= 0 || work() > kMostWork) return BlockEnd::limit;
@@ -91,15 +91,15 @@ class Rounds {
         int64_t most = std::max(found_.n_free() + found_.n_free() / 4 + kSpare, kLeastSet);
         if (precise_)
             while (most * padded(most) > machine_set_room(size_)) --most;
-        holds_all_ = found_.n_kept() <= most;
-        chosen_ = holds_all_ ? found_.kept()
+        holds_all_ = found_.n_remaining() <= most;
+        chosen_ = holds_all_ ? found_.remaining()
                              : found_.select(reinterpret_cast<const bool*>(seen_.data()), chosen_.data(),
                                              static_cast<int64_t>(chosen_.size()), most);
         for (const int64_t u : chosen_) seen_[at(u)] = 1;
         // In each part, variables with stored rows come first, so that both kinds are contiguous in the set's matrix.
         const auto middle = std::lower_bound(chosen_.begin(), chosen_.end(), p_.parts[0].size);
         for (const auto& [first, last] : {std::pair(chosen_.begin(), middle), std::pair(middle, chosen_.end())})
-            std::stable_partition(first, last, [this](int64_t u) { return is_kept(u); });
+            std::stable_partition(first, last, [this](int64_t u) { return is_cached(u); });
     }
 
     // Solves the problem on the working set and updates the values; returns the increase of the dual objective.
@@ -110,10 +110,10 @@ class Rounds {
         const BlockProblem<Real> problem = point.problem<Real>(fill<Real>(), padded(size));
         Block<Real> block(
             native_, problem,
-            limits_of_round<Real>(kBlockEnd * limits_.tol, found_.violation(), p_.largest, holds_all_, drags_));
+            limits_of_round<Real>(kBlockEnd * limits_.tol, found_.violation(), p_.largest, holds_all_, smo_slow_));
         while (!block.is_finished() && work() + block.work() < 2.0 * kMostWork)
             block.step(steps_left() - block.n_iter());
-        n_iter_ += block.n_iter(), work_ += block.work(), drags_ = block.drags();
+        n_iter_ += block.n_iter(), work_ += block.work(), smo_slow_ = block.smo_slow();
         point.store(point.beta, p_.beta);
         const WorkingPoint::Moves moves = point.moves();
         n_moved_ = static_cast<int64_t>(moves.variables.size()), last_size_ = size;
@@ -131,17 +131,18 @@ class Rounds {
         // If parts are shared, values are expensive. If half of the last set moved, half of this set will probably
         // move. Whole rows are then evaluated at once, which costs less than first evaluating their part in the set.
         if (p_.parts[0].shared != nullptr && 2 * n_moved_ >= last_size_) keep(chosen_);
-        const int64_t n_known = std::count_if(chosen_.begin(), chosen_.end(), [this](int64_t u) { return is_kept(u); });
+        const int64_t n_known =
+            std::count_if(chosen_.begin(), chosen_.end(), [this](int64_t u) { return is_cached(u); });
         if (2 * n_known < size) {  // because half of a symmetric matrix is evaluated
             evaluate(chosen_, chosen_, true, matrix, stride);
         } else {
             for (int64_t first = 0, last; first < size; first = last) {
-                const bool known = is_kept(chosen_[at(first)]);
-                for (last = first + 1; last < size && is_kept(chosen_[at(last)]) == known;) ++last;
+                const bool known = is_cached(chosen_[at(first)]);
+                for (last = first + 1; last < size && is_cached(chosen_[at(last)]) == known;) ++last;
                 const Vars some = Vars(chosen_).subspan(at(first), at(last - first));
                 Real* out = matrix + first * stride;
                 if (known)
-                    gather<double, Real>({kept_, stride_, slots_of(some).data(), last - first, chosen_.data(), size},
+                    gather<double, Real>({cached_, stride_, slots_of(some).data(), last - first, chosen_.data(), size},
                                          out, stride, 1);
                 else
                     evaluate(some, chosen_, false, out, stride);
@@ -155,7 +156,7 @@ class Rounds {
     void add_rows(Vars rows, const std::vector<double>& weights, double* out) {
         keep(rows);
         const std::vector<int64_t> slots = slots_of(rows);
-        native_.combine({kept_, stride_, slots.data(), static_cast<int64_t>(slots.size()), nullptr, size_},
+        native_.combine({cached_, stride_, slots.data(), static_cast<int64_t>(slots.size()), nullptr, size_},
                         {weights.data(), out, 1}, 1);
     }
 
@@ -163,20 +164,20 @@ class Rounds {
     void keep(Vars rows) {
         std::vector<int64_t> fresh;
         for (const int64_t u : rows)
-            if (!is_kept(u)) fresh.push_back(u);
+            if (!is_cached(u)) fresh.push_back(u);
         if (fresh.empty()) return;
         std::sort(fresh.begin(), fresh.end());
-        evaluate(fresh, everybody_, false, kept_ + n_kept_ * stride_, stride_);
-        for (const int64_t u : fresh) slots_[at(u)] = n_kept_++;
+        evaluate(fresh, everybody_, false, cached_ + n_cached_ * stride_, stride_);
+        for (const int64_t u : fresh) slots_[at(u)] = n_cached_++;
     }
 
-    void settle() {
+    void refine() {
         if (p_.grouped) balance(size_, p_.beta, find_sum(size_, p_.start), p_.lower, p_.upper);
-        look_anew();
+        recompute_gradient();
         precise_ = true;  // if another round is needed, it is in double precision
     }
 
-    void look_anew() {
+    void recompute_gradient() {
         std::vector<int64_t> support;
         std::vector<double> weights;
         for (int64_t u = 0; u < size_; ++u)
@@ -190,14 +191,14 @@ class Rounds {
     // Writes out = K[left, right]; values within a part come from its shared matrix if there is one.
     template <class Real>
     void evaluate(Vars left, Vars right, bool symmetric, Real* out, int64_t stride) {
-        if (p_.parts[0].shared == nullptr) return evaluate_anew(left, right, symmetric, out, stride);
+        if (p_.parts[0].shared == nullptr) return evaluate_directly(left, right, symmetric, out, stride);
         const auto n_left = static_cast<int64_t>(within(left, 0).size()),
                    n_right = static_cast<int64_t>(within(right, 0).size());
         Real *corner = out + n_right, *below = out + n_left * stride;
         copy_shared(0, left, right, out, stride);
         copy_shared(1, left, right, below + n_right, stride);
-        evaluate_anew(within(left, 0), within(right, 1), false, corner, stride);
-        if (!symmetric) return evaluate_anew(within(left, 1), within(right, 0), false, below, stride);
+        evaluate_directly(within(left, 0), within(right, 1), false, corner, stride);
+        if (!symmetric) return evaluate_directly(within(left, 1), within(right, 0), false, below, stride);
         for (int64_t i = 0; i < static_cast<int64_t>(left.size()) - n_left; ++i)
             for (int64_t j = 0; j < n_right; ++j) below[i * stride + j] = corner[j * stride + i];
     }
@@ -211,7 +212,7 @@ class Rounds {
     }
 
     template <class Real>
-    void evaluate_anew(Vars left, Vars right, bool symmetric, Real* out, int64_t stride) {
+    void evaluate_directly(Vars left, Vars right, bool symmetric, Real* out, int64_t stride) {
         const std::vector<int64_t> rows = rows_of(left), columns = rows_of(right);
         TileRequest request = p_.kernel;
         request.left.rows = rows.data(), request.left.count = static_cast<int64_t>(rows.size());
@@ -238,7 +239,7 @@ class Rounds {
         return places;
     }
 
-    bool is_kept(int64_t u) const { return slots_[at(u)] >= 0; }
+    bool is_cached(int64_t u) const { return slots_[at(u)] >= 0; }
 
     std::vector<int64_t> slots_of(Vars variables) const {
         std::vector<int64_t> slots;
@@ -257,16 +258,16 @@ class Rounds {
     const MachineLimits& limits_;
     const int64_t size_;
     int64_t stride_;
-    double *kept_, *matrix_;      // stored rows in the order of their evaluation; the matrix of the set
+    double *cached_, *matrix_;    // stored rows in the order of their evaluation; the matrix of the set
     std::vector<int64_t> slots_;  // for each variable the index of its stored row, or -1
     std::vector<int64_t> groups_, everybody_, chosen_;
     std::vector<double> gradient_;
     std::vector<char> seen_;
     Survey found_;
-    int64_t n_kept_ = 0, n_moved_ = 0, last_size_ = 1, n_iter_ = 0, n_values_ = 0;
+    int64_t n_cached_ = 0, n_moved_ = 0, last_size_ = 1, n_iter_ = 0, n_values_ = 0;
     double work_ = 0.0;
     bool is_fresh_ = false;  // whether the gradient was computed from the point alone, not by updates
-    bool precise_, drags_ = false, holds_all_ = false;
+    bool precise_, smo_slow_ = false, holds_all_ = false;
 };
 
 }  // namespace

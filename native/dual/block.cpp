@@ -12,10 +12,10 @@ constexpr int64_t kBrief = 10;          // one SMO step for this many variables,
 // SMO may cost as much as Newton steps would, in steps times variables: free^3 / 16 for an inverse, or 16 free^2 for a
 // float32 factor with changes of side, and free^3 / 256 beyond kFewFree.
 constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;
-constexpr double kLate = 8.0;         // factor of the budget if the free variables may not be those of the solution
-constexpr double kKnownToDrag = 4.0;  // divisor of the budget once SMO has spent it without success
-constexpr double kNoise = 0x1p-23;    // rounding error of a float32 gradient, relative to the length of the change
-constexpr double kNewtonWork = 1e8;   // multiplications in one call of float64 Newton steps
+constexpr double kUncertain = 8.0;      // factor of the budget if the free variables may not be those of the solution
+constexpr double kKnownToBeSlow = 4.0;  // divisor of the budget once SMO has spent it without success
+constexpr double kNoise = 0x1p-23;      // rounding error of a float32 gradient, relative to the length of the change
+constexpr double kNewtonWork = 1e8;     // multiplications in one call of float64 Newton steps
 constexpr int kNewtonCalls = 40;
 constexpr int64_t kLeastSize = 64;  // smallest size that counts as work; a step on fewer variables takes as long
 
@@ -48,7 +48,7 @@ template <class Real>
 void Block<Real>::pair_steps(int64_t most) {
     const int64_t steps =
         std::min({std::max<int64_t>(1, static_cast<int64_t>(kBriefWork) / std::max<int64_t>(1, p_.size)),
-                  patience() - n_pairs_, most});
+                  smo_budget() - n_pairs_, most});
     if (steps <= 0) {
         phase_ = Phase::finished;
         return;
@@ -59,7 +59,7 @@ void Block<Real>::pair_steps(int64_t most) {
     limits_.diverged_above = BlockLimits::kInfinity;
     if (has_diverged_)
         phase_ = Phase::finished;
-    else if (end != BlockEnd::limit || n_pairs_ >= patience())
+    else if (end != BlockEnd::limit || n_pairs_ >= smo_budget())
         end_pairs(end);
 }
 
@@ -81,7 +81,7 @@ void Block<Real>::newton_steps(int64_t most) {
     const auto free = static_cast<double>(n_free_);
     const double one = 4.0 * free * free + free * static_cast<double>(p_.size) + 1.0;
     const int64_t steps = kSingle ? n_free_ + 64 : static_cast<int64_t>(std::clamp(kNewtonWork / one, 8.0, 2000.0));
-    limits_.drags = limits_.drags || !exact_;
+    limits_.smo_slow = limits_.smo_slow || !exact_;
     newton_free_ = std::max(newton_free_, n_free_);
     if (p_.lazy != nullptr) fetch_all();
     const BlockEnd end = run(true, std::max(newton_tol_, noise()), std::min(steps, most));
@@ -112,7 +112,7 @@ BlockEnd Block<Real>::run(bool newton, double tol, int64_t steps) {
 template <class Real>
 void Block<Real>::fetch_all() const {
     for (int64_t i = 0; i < p_.size; ++i)
-        if (!p_.lazy->held[i]) p_.lazy->fetch(p_.lazy->context, i);
+        if (!p_.lazy->evaluated[i]) p_.lazy->fetch(p_.lazy->context, i);
 }
 
 template <class Real>
@@ -129,22 +129,22 @@ int64_t Block<Real>::most_free() const {
 
 template <class Real>
 int64_t Block<Real>::most_ever() const {
-    return std::max(most_free(), limits_.most_late);
+    return std::max(most_free(), limits_.most_if_slow);
 }
 
 // Returns the number of SMO steps before Newton steps.
 template <class Real>
-int64_t Block<Real>::patience() const {
+int64_t Block<Real>::smo_budget() const {
     const int64_t size = std::max<int64_t>(1, p_.size);
     const bool ends = limits_.brief_free >= 0;
-    if (n_free_ > most_ever() || !(kSingle || limits_.drags || ends)) return kPatientSteps * size + 2000;
-    if (limits_.drags && n_free_ <= limits_.brief_free) return 1 + size / kBrief;
+    if (n_free_ > most_ever() || !(kSingle || limits_.smo_slow || ends)) return kPatientSteps * size + 2000;
+    if (limits_.smo_slow && n_free_ <= limits_.brief_free) return 1 + size / kBrief;
     const auto free = static_cast<double>(n_free_);
     double cost = free * free * free / (n_free_ <= kFewFree ? kInverse : kFactor);
     if (kSingle && n_free_ <= kFewFree) cost = std::min(cost, kChanges * free * free);
-    if (n_free_ > most_free()) cost *= kLate;
+    if (n_free_ > most_free()) cost *= kUncertain;
     return kSteps * size +
-           static_cast<int64_t>(cost / ((limits_.drags ? kKnownToDrag : 1.0) * static_cast<double>(size)));
+           static_cast<int64_t>(cost / ((limits_.smo_slow ? kKnownToBeSlow : 1.0) * static_cast<double>(size)));
 }
 
 // Returns approximately the smallest violation that float32 can reach.

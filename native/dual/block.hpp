@@ -25,11 +25,11 @@ struct BlockLimits {
     double tol, newton_tol;  // largest violation at the end of SMO, and at the end of Newton steps
     double violation;        // violation before the first step
     double largest;          // largest |k(x, x)|
-    bool convex, drags;      // drags: whether SMO has given way to Newton steps before
+    bool convex, smo_slow;   // smo_slow: whether SMO has given way to Newton steps before
     int64_t most_free;       // largest number of free variables for Newton steps
     int64_t most_close;      // the same, once the violation is at most `close`
     double close = kInfinity;
-    int64_t most_late = -1;  // the same, once SMO has cost several times as much as Newton steps
+    int64_t most_if_slow = -1;  // the same, once SMO has cost several times as much as Newton steps
     // In double precision, Newton steps continue to the limit of precision with at most this number of free variables;
     // -1: never.
     int64_t exact_free = -1;
@@ -44,14 +44,14 @@ struct BlockLimits {
 // Returns the limits of a round on a working set of a convex problem. If the set has all variables that violate, it is
 // solved to `tol`.
 template <class Real>
-BlockLimits limits_of_round(double tol, double violation, double largest, bool holds_all, bool drags) {
+BlockLimits limits_of_round(double tol, double violation, double largest, bool holds_all, bool smo_slow) {
     constexpr double kShareOfAll = 0.01;  // a smaller share, which saves a round
     constexpr bool single = sizeof(Real) == sizeof(float);
     BlockLimits limits{};
     limits.tol = std::max(tol, (holds_all ? kShareOfAll : kInnerShare) * violation);
     limits.newton_tol = holds_all ? tol : limits.tol;  // the last Newton steps are the cheapest
     limits.violation = violation, limits.largest = largest;
-    limits.convex = true, limits.drags = drags;
+    limits.convex = true, limits.smo_slow = smo_slow;
     limits.most_free = limits.most_close = !single ? kManyFreePrecise : holds_all ? kManyFree : kFewFree;
     limits.exact_free = holds_all ? kExactFree : -1;
     return limits;
@@ -75,7 +75,7 @@ class AnyBlock {
     bool has_diverged() const { return has_diverged_; }            // whether SMO ended because it diverged
     bool is_stopped() const { return is_stopped_; }                // whether `stop` returned true
     bool is_at_newton() const { return phase_ == Phase::newton; }  // whether Newton steps come next
-    bool drags() const { return limits_.drags; }
+    bool smo_slow() const { return limits_.smo_slow; }
     int64_t n_iter() const { return n_iter_; }
     int64_t n_newton() const { return n_newton_; }  // number of Newton steps
     int64_t n_free() const { return n_free_; }
@@ -113,7 +113,7 @@ class Block final : public AnyBlock {
     int64_t count_free() const;
     int64_t most_free() const;
     int64_t most_ever() const;
-    int64_t patience() const;
+    int64_t smo_budget() const;
     double noise() const;
     double rounding() const;
 

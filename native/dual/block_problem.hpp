@@ -12,7 +12,7 @@ namespace mercer {
 struct LazyRows {
     void (*fetch)(void* context, int64_t row);
     void* context;
-    const char* held;  // whether each row has been evaluated
+    const char* evaluated;  // whether each row has been evaluated
     const double* diagonal;
 };
 

@@ -80,7 +80,7 @@ class Levels {
 
 }  // namespace
 
-void find_settled(const DoubtfulPoint& point, bool* settled) {
+void find_screened(const DoubtfulPoint& point, bool* screened) {
     struct Ends {
         bool can_grow, can_shrink;
         double low, high;
@@ -107,7 +107,7 @@ void find_settled(const DoubtfulPoint& point, bool* settled) {
     for (int64_t u = 0; u < point.size; ++u) {
         const auto [can_grow, can_shrink, low, high] = at(u);
         const auto [least, most] = ends[group_of(u)];
-        settled[u] = (!can_shrink && low > most) || (!can_grow && high < least);
+        screened[u] = (!can_shrink && low > most) || (!can_grow && high < least);
     }
 }
 
@@ -218,15 +218,15 @@ void find_vertex(int64_t size, const double* gradient, const double* lower, cons
     while (last - first > 1) {
         const auto middle = first + (last - first) / 2;
         std::nth_element(first, middle, last);
-        long double taken = 0.0;
+        long double used = 0.0;
         for (auto place = first; place != middle; ++place)
-            taken += static_cast<long double>(upper[place->index] - lower[place->index]);
-        if (taken > left) {
+            used += static_cast<long double>(upper[place->index] - lower[place->index]);
+        if (used > left) {
             last = middle;
             continue;
         }
         for (; first != middle; ++first) point[first->index] = upper[first->index];
-        left -= taken;
+        left -= used;
     }
     const int64_t u = first->index;
     const double given = static_cast<double>(std::max(0.0L, left));

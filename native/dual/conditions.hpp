@@ -41,7 +41,7 @@ struct DoubtfulPoint {
 // every gradient within the error bound. With free variables it is compared with their mean, because m is at most this
 // mean and M at least. Without free variables it is compared with the best gradients of variables that can move the
 // other way, and with the interval of the multiplier between them.
-void find_settled(const DoubtfulPoint& point, bool* settled);
+void find_screened(const DoubtfulPoint& point, bool* screened);
 
 // Returns the sum of numbers, computed in twice the precision of double and then rounded.
 double find_sum(int64_t size, const double* values);

@@ -136,7 +136,7 @@ class JointFace {
     }
 
     // Returns the longest step along which all shares stay nonnegative.
-    double reach(const double* way) const {
+    double longest_step(const double* way) const {
         double least = __builtin_inf();
         for (int64_t i = 0; i < block_.size; ++i)
             for (int64_t k = 0; k < block_.n_classes; ++k) {
@@ -158,7 +158,7 @@ class JointFace {
     // Moves to the projection of the minimiser onto the feasible set. If that does not improve the objective, moves
     // towards the minimiser while the point is feasible and the objective falls.
     void take() {
-        const double room = reach(change_);
+        const double room = longest_step(change_);
         for (int64_t k = 0; k < block_.n_classes; ++k)
             for (int64_t i = 0; i < block_.size; ++i)
                 residual_[k * padded_ + i] = block_.gradient[i * block_.n_classes + k];

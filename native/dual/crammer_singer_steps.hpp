@@ -32,7 +32,7 @@ class JointSteps {
     BlockResult run(double tol, int64_t max_iter, double max_work) {
         BlockResult result{BlockEnd::limit, 0, 0.0};
         double work = 0.0, worst = 0.0;
-        for (int64_t i = 0; i < block_.size; ++i) worst = __builtin_fmax(worst, look(i));
+        for (int64_t i = 0; i < block_.size; ++i) worst = __builtin_fmax(worst, violation_of(i));
         const double visit = 4.0 * static_cast<double>(block_.n_classes);
         while (result.end == BlockEnd::limit && result.n_iter < max_iter && work < max_work) {
             const double least = __builtin_fmax(tol, kShare * worst);
@@ -40,7 +40,7 @@ class JointSteps {
             bool moved = false;
             worst = 0.0;
             for (int64_t i = 0; i < block_.size; ++i) {
-                const double violation = look(i);
+                const double violation = violation_of(i);
                 worst = __builtin_fmax(worst, violation);
                 work += visit;
                 if (!(violation > least)) continue;
@@ -57,7 +57,7 @@ class JointSteps {
         }
         result.violation = 0.0;
         for (int64_t i = 0; i < block_.size; ++i) {
-            result.violation = __builtin_fmax(result.violation, look(i));
+            result.violation = __builtin_fmax(result.violation, violation_of(i));
             for (int64_t k = 0; k < block_.n_classes; ++k) block_.gradient[i * block_.n_classes + k] = slope_[k];
         }
         if (result.violation <= tol) result.end = BlockEnd::solved;
@@ -69,7 +69,7 @@ class JointSteps {
 
     // Reads gradient and t of an example, and returns its violation: the largest gradient minus the smallest gradient
     // of the classes with a positive share of C_i.
-    double look(int64_t i) {
+    double violation_of(int64_t i) {
         const double* beta = block_.beta + i * block_.n_classes;
         double most = -__builtin_inf(), least = __builtin_inf();
         for (int64_t k = 0; k < block_.n_classes; ++k) {
@@ -81,7 +81,8 @@ class JointSteps {
         return most - least;
     }
 
-    // Solves the subproblem of the example of the last `look`, and returns the number of classes whose beta changed.
+    // Solves the subproblem of the example of the last `violation_of`, and returns the number of classes whose beta
+    // changed.
     int64_t step(int64_t i) {
         const Real* row = block_.matrix + i * block_.stride;
         const auto curvature = static_cast<double>(row[i]);

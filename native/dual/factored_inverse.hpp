@@ -79,10 +79,10 @@ class FactoredInverse {
     // Returns a removed variable, from the next `append` on.
     void revive(int64_t position) {
         alive_[position] = 1.0;
-        int64_t kept = 0;
+        int64_t n_remaining = 0;
         for (int64_t k = 0; k < n_dead_; ++k)
-            if (dead_[k] != position) dead_least_[kept] = dead_least_[k], dead_[kept++] = dead_[k];
-        n_dead_ = kept;
+            if (dead_[k] != position) dead_least_[n_remaining] = dead_least_[k], dead_[n_remaining++] = dead_[k];
+        n_dead_ = n_remaining;
     }
 
     // Columns of the inverse, kBatch at a time. Between the following two functions, request the variables that may

@@ -18,11 +18,11 @@ constexpr int64_t kLeastBlock = 384, kSpare = 128;
 // A round whose working set has all violators must reduce the violation to this share; otherwise it may stagnate.
 constexpr double kProgress = 0.5;
 
-template <class Kept>
+template <class Stored>
 class Rounds {
   public:
-    Rounds(const Implementation& native, const HeldProblem<Kept>& problem, const HeldLimits& limits, void* workspace,
-           int64_t room)
+    Rounds(const Implementation& native, const InMemoryProblem<Stored>& problem, const InMemoryLimits& limits,
+           void* workspace, int64_t room)
         : native_(native), p_(problem), limits_(limits), workspace_(workspace), room_(room) {
         const auto size = static_cast<std::size_t>(problem.size);
         gradient_.resize(size);
@@ -31,21 +31,21 @@ class Rounds {
         }
     }
 
-    HeldResult run() {
-        HeldResult result = go_on();
+    InMemoryResult run() {
+        InMemoryResult result = go_on();
         result.work = work_;
         return result;
     }
 
   private:
-    HeldResult go_on() {
-        HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.drags, 0, 0.0};
+    InMemoryResult go_on() {
+        InMemoryResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.smo_slow, 0, 0.0};
         const int64_t most = limits_.max_iter;
         // The violation of the last round whose working set had all violators.
         double last = std::numeric_limits<double>::infinity();
         while (true) {
             for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
-            found_.look(variables());
+            found_.measure(variables());
             result.violation = found_.violation();
             if (found_.violation() <= limits_.tol) {
                 result.end = BlockEnd::solved;
@@ -58,7 +58,7 @@ class Rounds {
             }
             const int64_t size =
                 std::clamp(found_.n_free() + found_.n_free() / 4 + kSpare, kLeastBlock, limits_.max_block);
-            const int64_t bound = std::min(size, found_.n_kept());
+            const int64_t bound = std::min(size, found_.n_remaining());
             result.wanted = bound * padded(bound) * (result.precise ? 8 : 4);
             if (result.wanted > room_) return result;
             choose(size);
@@ -83,9 +83,9 @@ class Rounds {
 
     // Selects all active variables, or a working set of them, sorted by group.
     void choose(int64_t size) {
-        holds_all_ = found_.n_kept() <= size;
+        holds_all_ = found_.n_remaining() <= size;
         if (holds_all_) {
-            chosen_ = found_.kept();
+            chosen_ = found_.remaining();
             if (p_.n_groups > 1)
                 std::stable_sort(chosen_.begin(), chosen_.end(),
                                  [&](int64_t a, int64_t b) { return p_.groups[a] < p_.groups[b]; });
@@ -107,23 +107,23 @@ class Rounds {
     // Partners stay if they are in another group, because both can then be nonzero, and no kernel value is saved here.
     // They also stay if a row occurs twice on the same side.
     void leave_out_partners() {
-        if (p_.n_groups > 1 || (p_.size <= p_.n_rows && !repeats())) return;
+        if (p_.n_groups > 1 || (p_.size <= p_.n_rows && !has_duplicates())) return;
         const std::size_t size = chosen_.size();
         mercer::leave_out_partners(chosen_, variables(), p_.rows, p_.n_rows);
         holds_all_ = holds_all_ && chosen_.size() == size;
     }
 
-    bool repeats() {
-        if (repeats_ < 0) {
-            std::vector<char> taken(static_cast<std::size_t>(p_.n_rows), 0);
-            repeats_ = 0;
+    bool has_duplicates() {
+        if (has_duplicates_ < 0) {
+            std::vector<char> used_rows(static_cast<std::size_t>(p_.n_rows), 0);
+            has_duplicates_ = 0;
             for (int64_t u = 0; u < p_.size; ++u) {
-                char& flag = taken[static_cast<std::size_t>(p_.rows[u])];
-                repeats_ = repeats_ | flag;
+                char& flag = used_rows[static_cast<std::size_t>(p_.rows[u])];
+                has_duplicates_ = has_duplicates_ | flag;
                 flag = 1;
             }
         }
-        return repeats_ == 1;
+        return has_duplicates_ == 1;
     }
 
     // Provides the matrix of the working set. A row is copied when a step first needs it, because in many rounds few
@@ -131,7 +131,7 @@ class Rounds {
     template <class Real>
     class WorkingMatrix : public LazyRows {
       public:
-        WorkingMatrix(const HeldProblem<Kept>& problem, const std::vector<int64_t>& chosen, Real* values)
+        WorkingMatrix(const InMemoryProblem<Stored>& problem, const std::vector<int64_t>& chosen, Real* values)
             : LazyRows{&fetch_row, this, nullptr, nullptr},
               problem_(problem),
               chosen_(chosen),
@@ -143,8 +143,8 @@ class Rounds {
                 rows_.push_back(row);
                 own_.push_back(static_cast<double>(problem.matrix[row * (problem.stride + 1)]) + ridge(u));
             }
-            held_.resize(chosen.size(), 0);
-            held = held_.data(), diagonal = own_.data();
+            evaluated_.resize(chosen.size(), 0);
+            evaluated = evaluated_.data(), diagonal = own_.data();
         }
 
         const Real* values() const { return values_; }
@@ -156,26 +156,27 @@ class Rounds {
         void copy_row(int64_t i) {
             const auto at = static_cast<std::size_t>(i);
             Real* row = values_ + i * stride_;
-            gather<Kept, Real>({problem_.matrix, problem_.stride, &rows_[at], 1, rows_.data(), size_}, row, stride_, 1);
+            gather<Stored, Real>({problem_.matrix, problem_.stride, &rows_[at], 1, rows_.data(), size_}, row, stride_,
+                                 1);
             std::fill(row + size_, row + stride_, Real{0});
             row[i] += static_cast<Real>(ridge(chosen_[at]));
-            held_[at] = 1;
+            evaluated_[at] = 1;
         }
 
         double ridge(int64_t u) const { return problem_.ridge ? problem_.ridge[u] : 0.0; }
 
-        const HeldProblem<Kept>& problem_;
+        const InMemoryProblem<Stored>& problem_;
         const std::vector<int64_t>& chosen_;
         Real* values_;
         int64_t size_, stride_;
         std::vector<int64_t> rows_;
         std::vector<double> own_;
-        std::vector<char> held_;
+        std::vector<char> evaluated_;
     };
 
     // Solves the problem on the working set and updates the values; returns the increase of the dual objective.
     template <class Real>
-    double round(HeldResult& result, int64_t most) {
+    double round(InMemoryResult& result, int64_t most) {
         const auto size = static_cast<int64_t>(chosen_.size());
         WorkingMatrix<Real> matrix(p_, chosen_, static_cast<Real*>(workspace_));
         WorkingPoint point(found_.variables(), chosen_.data(), size);
@@ -186,11 +187,11 @@ class Rounds {
     }
 
     template <class Real>
-    void solve(const BlockProblem<Real>& problem, HeldResult& result, int64_t most) {
+    void solve(const BlockProblem<Real>& problem, InMemoryResult& result, int64_t most) {
         Block<Real> block(native_, problem,
-                          limits_of_round<Real>(limits_.tol, result.violation, largest_, holds_all_, result.drags));
+                          limits_of_round<Real>(limits_.tol, result.violation, largest_, holds_all_, result.smo_slow));
         while (!block.is_finished() && !is_stopped()) block.step(most - result.n_iter - block.n_iter());
-        result.n_iter += block.n_iter(), work_ += block.work(), result.drags = block.drags();
+        result.n_iter += block.n_iter(), work_ += block.work(), result.smo_slow = block.smo_slow();
     }
 
     // Adds the columns of the variables that moved to the values; returns the increase of the dual objective.
@@ -198,10 +199,10 @@ class Rounds {
         point.store(point.beta, p_.beta);
         WorkingPoint::Moves moves = point.moves();
         for (int64_t& u : moves.variables) u = p_.rows[u];
-        const KeptRows<Kept> kept{
+        const CachedRows<Stored> cached{
             p_.matrix, p_.stride, moves.variables.data(), static_cast<int64_t>(moves.variables.size()),
             nullptr,   p_.n_rows};
-        combine_of<Kept>(native_)(kept, {moves.changes.data(), p_.values, 1}, 1);
+        combine_of<Stored>(native_)(cached, {moves.changes.data(), p_.values, 1}, 1);
         work_ += static_cast<double>(chosen_.size() * chosen_.size()) +
                  static_cast<double>(moves.variables.size()) * static_cast<double>(p_.n_rows);
         return point.rise([this](int64_t u) { return gradient_of(u); });
@@ -210,8 +211,8 @@ class Rounds {
     bool is_stopped() { return stopped_ = stopped_ || (p_.stop != nullptr && p_.stop(p_.stop_context)); }
 
     const Implementation& native_;
-    const HeldProblem<Kept>& p_;
-    const HeldLimits& limits_;
+    const InMemoryProblem<Stored>& p_;
+    const InMemoryLimits& limits_;
     void* workspace_;
     int64_t room_;
     Survey found_;
@@ -219,19 +220,21 @@ class Rounds {
     std::vector<int64_t> chosen_;
     std::vector<char> seen_;
     double work_ = 0.0, largest_ = 0.0;  // largest_: largest element of the diagonal
-    int repeats_ = -1;
+    int has_duplicates_ = -1;
     bool holds_all_ = false, stopped_ = false;
 };
 
 }  // namespace
 
-template <class Kept>
-HeldResult held_rounds(const Implementation& native, const HeldProblem<Kept>& problem, const HeldLimits& limits,
-                       void* workspace, int64_t room) {
-    return Rounds<Kept>(native, problem, limits, workspace, room).run();
+template <class Stored>
+InMemoryResult in_memory_rounds(const Implementation& native, const InMemoryProblem<Stored>& problem,
+                                const InMemoryLimits& limits, void* workspace, int64_t room) {
+    return Rounds<Stored>(native, problem, limits, workspace, room).run();
 }
 
-template HeldResult held_rounds(const Implementation&, const HeldProblem<float>&, const HeldLimits&, void*, int64_t);
-template HeldResult held_rounds(const Implementation&, const HeldProblem<double>&, const HeldLimits&, void*, int64_t);
+template InMemoryResult in_memory_rounds(const Implementation&, const InMemoryProblem<float>&, const InMemoryLimits&,
+                                         void*, int64_t);
+template InMemoryResult in_memory_rounds(const Implementation&, const InMemoryProblem<double>&, const InMemoryLimits&,
+                                         void*, int64_t);
 
 }  // namespace mercer

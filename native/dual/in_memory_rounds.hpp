@@ -7,9 +7,9 @@
 
 namespace mercer {
 
-template <class Kept>
-struct HeldProblem {
-    const Kept* matrix;  // square and symmetric
+template <class Stored>
+struct InMemoryProblem {
+    const Stored* matrix;  // square and symmetric
     int64_t stride, n_rows;
     int64_t size;
     const int64_t* rows;  // row of the matrix of each variable
@@ -24,28 +24,28 @@ struct HeldProblem {
     void* stop_context;
 };
 
-struct HeldLimits {
+struct InMemoryLimits {
     double tol;  // largest violation of an optimum
     int64_t max_iter;
     double max_work;    // approximate number of kernel values read before the call returns
     int64_t max_block;  // largest number of variables of a working set
     bool precise;       // whether blocks are in double precision
-    bool drags;         // whether SMO has given way to Newton steps
+    bool smo_slow;      // whether SMO has given way to Newton steps
 };
 
-struct HeldResult {
+struct InMemoryResult {
     BlockEnd end;
     int64_t n_iter;
     double violation;
     bool precise;  // whether blocks were in double precision at the end
-    bool drags;
+    bool smo_slow;
     int64_t wanted;  // bytes of workspace that the next round needs
     double work;     // approximate number of kernel values read
 };
 
 // On return `values` are K beta. They are summed in double precision, even if the matrix is in single precision.
-template <class Kept>
-HeldResult held_rounds(const Implementation& native, const HeldProblem<Kept>& problem, const HeldLimits& limits,
-                       void* workspace, int64_t room);
+template <class Stored>
+InMemoryResult in_memory_rounds(const Implementation& native, const InMemoryProblem<Stored>& problem,
+                                const InMemoryLimits& limits, void* workspace, int64_t room);
 
 }  // namespace mercer

@@ -97,20 +97,20 @@ class Inverse {
         pack_left(left_, pending_);
         add_product(pending_);
         pending_ = 0;
-        int64_t kept = 0;
+        int64_t n_remaining = 0;
         for (int64_t i = 0; i < size_; ++i)
             if (is_alive(i)) {
-                left_[kept] = static_cast<double>(i);  // no pending matrix is stored there any more
-                move(i, kept);
-                ++kept;
+                left_[n_remaining] = static_cast<double>(i);  // no pending matrix is stored there any more
+                move(i, n_remaining);
+                ++n_remaining;
             }
-        for (int64_t i = 0; i < kept; ++i) {
+        for (int64_t i = 0; i < n_remaining; ++i) {
             const double* from = row(static_cast<int64_t>(left_[i]));
             double* to = row(i);
-            for (int64_t j = 0; j < kept; ++j) to[j] = from[static_cast<int64_t>(left_[j])];
+            for (int64_t j = 0; j < n_remaining; ++j) to[j] = from[static_cast<int64_t>(left_[j])];
             alive_[i] = 1.0;
         }
-        size_ = kept;
+        size_ = n_remaining;
     }
 
     // Writes the inverse times each of `count` vectors, which are `stride()` apart; no removal may be pending.

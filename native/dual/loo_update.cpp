@@ -291,11 +291,11 @@ class Search {
         std::rotate(next.targets.begin(), next.targets.begin() + static_cast<std::ptrdiff_t>(n_moved),
                     next.targets.end());
         if (everywhere) {
-            for (int64_t a = 0; a < batch_.n_basic; ++a) look_at_basic(a, next, wrong, true);
-            for (int64_t a = batch_.n_basic; a < batch_.n_places; ++a) look_at_other(a, next, wrong, worst, true);
+            for (int64_t a = 0; a < batch_.n_basic; ++a) check_basic(a, next, wrong, true);
+            for (int64_t a = batch_.n_basic; a < batch_.n_places; ++a) check_other(a, next, wrong, worst, true);
         } else {
             for (int64_t a : near_)
-                basic(a) ? look_at_basic(a, next, wrong, false) : look_at_other(a, next, wrong, worst, false);
+                basic(a) ? check_basic(a, next, wrong, false) : check_other(a, next, wrong, worst, false);
         }
         for (int64_t a : unknown_) roles_[a] = Role::given;
         for (int64_t a : now_.moved) roles_[a] = Role::given;
@@ -305,17 +305,17 @@ class Search {
         return wrong;
     }
 
-    void look_at_basic(int64_t a, Exchange& next, bool& wrong, bool collects) {
+    void check_basic(int64_t a, Exchange& next, bool& wrong, bool collects) {
         const double room = std::min(value_[a] - batch_.lower[a], batch_.upper[a] - value_[a]);
-        if (collects && room < kNear * std::abs(value_[a] - batch_.values[a])) keep_near(a);
+        if (collects && room < kNear * std::abs(value_[a] - batch_.values[a])) add_near(a);
         if (room >= -batch_.tol_beta || roles_[a] != Role::given || a == main_ || a == partner_) return;
         next.solved.push_back(a);
         next.targets.push_back(value_[a] < batch_.lower[a] ? batch_.lower[a] : batch_.upper[a]);
         wrong = true;
     }
 
-    void look_at_other(int64_t a, Exchange& next, bool& wrong, double& worst, bool collects) {
-        if (collects && std::abs(value_[a]) < kNear * std::abs(value_[a] - batch_.values[a])) keep_near(a);
+    void check_other(int64_t a, Exchange& next, bool& wrong, double& worst, bool collects) {
+        if (collects && std::abs(value_[a]) < kNear * std::abs(value_[a] - batch_.values[a])) add_near(a);
         if (std::abs(value_[a]) <= worst) return;
         const double over = excess(a, batch_.point[a]);
         if (over <= worst || roles_[a] != Role::given || a == main_ || a == partner_) return;
@@ -328,7 +328,7 @@ class Search {
         }
     }
 
-    void keep_near(int64_t a) {
+    void add_near(int64_t a) {
         if (is_near_[a]) return;
         is_near_[a] = 1;
         near_.push_back(a);

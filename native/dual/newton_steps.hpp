@@ -269,7 +269,7 @@ class NewtonSteps {
                 break;
             }
         }
-        const bool moved = settle(whole);
+        const bool moved = finish_step(whole);
         // If variables that entered together made no progress, the worst violator is tried alone.
         if (moved || entering_ < 1.0)
             for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
@@ -357,7 +357,7 @@ class NewtonSteps {
     // Updates the gradient; returns whether the point has moved. If rounding in the factor has made the objective
     // worse, the point goes back along the same line to the best point. If the ridge has made a whole step too short,
     // the point continues along the line to the best point, or to the edge of the box.
-    bool settle(bool whole) {
+    bool finish_step(bool whole) {
         double size = 0.0;  // scale of the rounding errors of slopes
         const double before = slope(size);
         update_gradient(1.0);
@@ -396,7 +396,7 @@ class NewtonSteps {
         double size = 0.0, size_there = 0.0;
         const double ahead = slope(size);
         if (!(ahead < -kUndetermined * size)) return 0.0;
-        const double most = reach(curvature > 0.0 ? -ahead / curvature : kInfinity);
+        const double most = longest_step(curvature > 0.0 ? -ahead / curvature : kInfinity);
         if (most == 0.0) return most;
         update_gradient(most);
         const double beyond = slope(size_there);
@@ -407,7 +407,7 @@ class NewtonSteps {
     }
 
     // Returns how often the last change can be repeated within the box, at most `most`; 0 if there is no limit.
-    double reach(double most) const {
+    double longest_step(double most) const {
         for (int64_t u = 0; u < block_.size; ++u) {
             const double d = change_[u];
             const double room = d > 0.0 ? block_.upper[u] - block_.beta[u] : block_.lower[u] - block_.beta[u];

@@ -74,7 +74,7 @@ class Single {
                                         p_.kernel.n_threads,
                                         limits_.stop,
                                         limits_.stop_context};
-        BlockLimits ends = limits_of_round<float>(kEnd * limits_.tol, 0.0, p_.largest, true, drags_);
+        BlockLimits ends = limits_of_round<float>(kEnd * limits_.tol, 0.0, p_.largest, true, smo_slow_);
         if (round > 0) ends.brief_free = size;
         if (starts_at_zero_ && round == 0) ends.diverged_above = kDiverged * violation();
         Block<float> steps(native_, block, ends);
@@ -94,7 +94,7 @@ class Single {
         if (!steps.is_finished() || too_hard || stopped || steps_left() == 0) result_.end = BlockEnd::limit;
         // Another solver would take longer from this point than from the starting point.
         if (too_hard && !stopped && limits_.max_iter < 0) std::copy(start_.begin(), start_.end(), p_.beta);
-        drags_ = steps.drags();
+        smo_slow_ = steps.smo_slow();
         result_.n_iter += steps.n_iter();
         result_.newton_free = std::max(result_.newton_free, steps.newton_free());
     }
@@ -139,7 +139,7 @@ class Single {
     float* matrix_;
     std::vector<double> start_, gradient_;
     MachineEnd result_{BlockEnd::solved, 0, 0};
-    bool drags_ = false, starts_at_zero_ = false;
+    bool smo_slow_ = false, starts_at_zero_ = false;
 };
 
 }  // namespace

@@ -144,7 +144,7 @@ class SmoSteps {
 
     void need(int64_t u) {
         const LazyRows* lazy = block_.lazy;
-        if (lazy != nullptr && !lazy->held[u]) lazy->fetch(lazy->context, u);
+        if (lazy != nullptr && !lazy->evaluated[u]) lazy->fetch(lazy->context, u);
     }
 
     // The extremes of each vector lane. New values are the first operand: if a new value is NaN, min and max return the

@@ -198,7 +198,7 @@ auto Survey::with_levels(Visit visit) const {
     return visit([this](int64_t place) { return levels_[static_cast<std::size_t>(v_.groups[at(place)])]; });
 }
 
-void Survey::look(const Variables& variables) {
+void Survey::measure(const Variables& variables) {
     v_ = variables;
     n_free_ = 0, violation_ = 0.0;
     levels_.assign(v_.groups == nullptr ? 1 : static_cast<std::size_t>(v_.n_groups), Level{});
@@ -270,7 +270,7 @@ auto Survey::with_keeping(Visit visit) const {
     });
 }
 
-int64_t Survey::n_kept() const {
+int64_t Survey::n_remaining() const {
     return with_keeping([this](auto keeps) { return count(v_.n_active, keeps); });
 }
 
@@ -285,7 +285,7 @@ std::vector<int64_t> Survey::listed(int64_t count, Is is) const {
     return list;
 }
 
-std::vector<int64_t> Survey::kept() const {
+std::vector<int64_t> Survey::remaining() const {
     return with_keeping([this](auto keeps) { return listed(count(v_.n_active, keeps), keeps); });
 }
 
@@ -299,7 +299,7 @@ std::vector<int64_t> Survey::dropped() const {
 class Survey::Chosen {
   public:
     Chosen(Survey& survey, int64_t limit)
-        : survey_(survey), room_(limit), taken_(static_cast<std::size_t>(survey.v_.size / 64 + 1), 0) {}
+        : survey_(survey), room_(limit), members_(static_cast<std::size_t>(survey.v_.size / 64 + 1), 0) {}
 
     void take_free(const int64_t* previous, int64_t n_previous) {
         const Variables& v = survey_.v_;
@@ -351,11 +351,11 @@ class Survey::Chosen {
             Worst growing(survey_.v_.n_active, n_wanted, by_growing);
             Worst shrinking(survey_.v_.n_active, n_wanted, by_shrinking);
             const auto index_of = [this](int64_t place) { return survey_.at(place); };
-            const auto is_taken = [this](int64_t u) { return has(u); };
+            const auto is_member = [this](int64_t u) { return has(u); };
             for (bool more = true; more && room_ > 0;) {
                 const int64_t half = (room_ + 1) / 2;
-                const std::vector<Candidate> growers = growing.next(half, index_of, is_taken);
-                const std::vector<Candidate> shrinkers = shrinking.next(half, index_of, is_taken);
+                const std::vector<Candidate> growers = growing.next(half, index_of, is_member);
+                const std::vector<Candidate> shrinkers = shrinking.next(half, index_of, is_member);
                 // If one place is missing, the weakest violator that can shrink is dropped.
                 for (const Candidate& candidate : growers) take(candidate.index);
                 for (const Candidate& candidate : shrinkers) take(candidate.index);
@@ -367,8 +367,8 @@ class Survey::Chosen {
     std::vector<int64_t> sorted() && {
         const Variables& v = survey_.v_;
         std::vector<int64_t> chosen;
-        for (std::size_t word = 0; word < taken_.size(); ++word)
-            for (uint64_t left = taken_[word]; left != 0; left &= left - 1)
+        for (std::size_t word = 0; word < members_.size(); ++word)
+            for (uint64_t left = members_[word]; left != 0; left &= left - 1)
                 chosen.push_back(static_cast<int64_t>(64 * word) + std::countr_zero(left));
         if (v.n_groups > 1)
             std::stable_sort(chosen.begin(), chosen.end(),
@@ -377,11 +377,11 @@ class Survey::Chosen {
     }
 
   private:
-    bool has(int64_t u) const { return taken_[static_cast<std::size_t>(u / 64)] >> (u % 64) & 1; }
+    bool has(int64_t u) const { return members_[static_cast<std::size_t>(u / 64)] >> (u % 64) & 1; }
 
     void take(int64_t u) {
         if (has(u) || room_ <= 0) return;
-        taken_[static_cast<std::size_t>(u / 64)] |= uint64_t{1} << (u % 64);
+        members_[static_cast<std::size_t>(u / 64)] |= uint64_t{1} << (u % 64);
         --room_;
     }
 
@@ -392,7 +392,7 @@ class Survey::Chosen {
 
     Survey& survey_;
     int64_t room_;
-    std::vector<uint64_t> taken_;  // a bit for each variable in the set
+    std::vector<uint64_t> members_;  // a bit for each variable in the set
 };
 
 std::vector<int64_t> Survey::select(const bool* seen, const int64_t* previous, int64_t n_previous, int64_t limit) {

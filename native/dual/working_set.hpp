@@ -21,7 +21,7 @@ struct Variables {
 // is summed in eight lanes, in the same order on every processor. Results are meaningless if a gradient is NaN.
 class Survey {
   public:
-    void look(const Variables& variables);
+    void measure(const Variables& variables);
 
     int64_t size() const { return v_.size; }
     const Variables& variables() const { return v_; }
@@ -30,8 +30,8 @@ class Survey {
 
     // Returns the number of active variables that must not be shrunken: free variables, and variables at a bound that
     // violate or are within an eighth of the violation of violating.
-    int64_t n_kept() const;
-    std::vector<int64_t> kept() const;
+    int64_t n_remaining() const;
+    std::vector<int64_t> remaining() const;
     std::vector<int64_t> dropped() const;  // the active variables that can be shrunken
 
     // Selects at most `limit` active variables, sorted by group and then by index. It takes the free variables of

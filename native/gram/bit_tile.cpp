@@ -30,7 +30,7 @@ MERCER_INLINE Words count_ones(Words x) {
 }
 
 // table[lowest hexadecimal digit of each lane].
-MERCER_INLINE Vec look_up(const double* table, Words at) {
+MERCER_INLINE Vec lookup(const double* table, Words at) {
 #if defined(__AVX512F__)
     return _mm512_permutex2var_pd(load(table), reinterpret_cast<__m512i>(at), load(table + kLanes));
 #else
@@ -58,11 +58,11 @@ void tile_of(const uint64_t* left, const uint64_t* right, int64_t n_words, const
     }
 #pragma GCC unroll 12
     for (int r = 0; r < kTileRows; ++r) {
-        Vec one = look_up(powers, low[r]), two = look_up(powers, high[r]);
+        Vec one = lookup(powers, low[r]), two = lookup(powers, high[r]);
 #pragma GCC unroll 2
         for (int d = 1; d < kDigits; ++d) {
-            one *= look_up(powers + 16 * d, low[r] >> (4 * d));
-            two *= look_up(powers + 16 * d, high[r] >> (4 * d));
+            one *= lookup(powers + 16 * d, low[r] >> (4 * d));
+            two *= lookup(powers + 16 * d, high[r] >> (4 * d));
         }
         store(tile + r * kColumns, one);
         store(tile + r * kColumns + kLanes, two);

@@ -48,9 +48,9 @@ struct Implementation {
 };
 
 // The function that computes weighted sums of rows cached in this precision.
-template <class Kept>
-Combine<Kept> combine_of(const Implementation& native) {
-    if constexpr (sizeof(Kept) == sizeof(float))
+template <class Cached>
+Combine<Cached> combine_of(const Implementation& native) {
+    if constexpr (sizeof(Cached) == sizeof(float))
         return native.combine_single;
     else
         return native.combine;

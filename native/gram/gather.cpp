@@ -14,27 +14,27 @@ constexpr int64_t kRowsMoved = 256;  // rows that are compacted at a time: they 
 constexpr int64_t kColumnsAtATime = 64;
 constexpr int64_t kRowsAhead = 24;
 
-template <class Kept, class Real>
+template <class Cached, class Real>
 struct GatherJob {
-    const KeptRows<Kept>& kept;
+    const CachedRows<Cached>& cached;
     Real* out;
     int64_t out_stride;
 };
 
-template <class Kept, class Real>
-void gather_row(const KeptRows<Kept>& kept, int64_t i, Real* out) {
-    const Kept* row = kept.values + kept.slots[i] * kept.stride;
-    if (kept.columns == nullptr)
-        for (int64_t j = 0; j < kept.n_columns; ++j) out[j] = static_cast<Real>(row[j]);
+template <class Cached, class Real>
+void gather_row(const CachedRows<Cached>& cached, int64_t i, Real* out) {
+    const Cached* row = cached.values + cached.slots[i] * cached.stride;
+    if (cached.columns == nullptr)
+        for (int64_t j = 0; j < cached.n_columns; ++j) out[j] = static_cast<Real>(row[j]);
     else
-        for (int64_t j = 0; j < kept.n_columns; ++j) out[j] = static_cast<Real>(row[kept.columns[j]]);
+        for (int64_t j = 0; j < cached.n_columns; ++j) out[j] = static_cast<Real>(row[cached.columns[j]]);
 }
 
-template <class Kept, class Real>
+template <class Cached, class Real>
 void gather_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const GatherJob<Kept, Real>*>(context);
-    const int64_t last = std::min((task + 1) * kRowsPerTask, job.kept.n_slots);
-    for (int64_t i = task * kRowsPerTask; i < last; ++i) gather_row(job.kept, i, job.out + i * job.out_stride);
+    const auto& job = *static_cast<const GatherJob<Cached, Real>*>(context);
+    const int64_t last = std::min((task + 1) * kRowsPerTask, job.cached.n_slots);
+    for (int64_t i = task * kRowsPerTask; i < last; ++i) gather_row(job.cached, i, job.out + i * job.out_stride);
 }
 
 template <class Real>
@@ -55,7 +55,7 @@ void move_task(void* context, int64_t task) {
 // Builds the symmetric matrix of the chosen variables. Some of their rows are cached; `square` has the values between
 // the others.
 struct SquareJob {
-    const KeptRows<float>& kept;
+    const CachedRows<float>& cached;
     const float* square;
     int64_t square_stride;
     float* out;
@@ -66,14 +66,14 @@ struct SquareJob {
 
 void square_task(void* context, int64_t task) {
     const auto& job = *static_cast<const SquareJob*>(context);
-    const int64_t first = task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.kept.n_slots);
+    const int64_t first = task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.cached.n_slots);
     const auto n_missing = static_cast<int64_t>(job.places.size());
     int64_t found[kRowsPerTask], n_found = 0;
     for (int64_t i = first; i < last; ++i) {
         float* out = job.out + i * job.out_stride;
-        if (job.kept.slots[i] >= 0) {
+        if (job.cached.slots[i] >= 0) {
             found[n_found++] = i;
-            gather_row(job.kept, i, out);
+            gather_row(job.cached, i, out);
         } else {
             const float* values = job.square + job.numbers[static_cast<std::size_t>(i)] * job.square_stride;
             for (int64_t b = 0; b < n_missing; ++b) out[job.places[static_cast<std::size_t>(b)]] = values[b];
@@ -111,14 +111,14 @@ void mirror_task(void* context, int64_t task) {
 
 }  // namespace
 
-void gather_square(const KeptRows<float>& kept, const float* square, int64_t square_stride, float* out,
+void gather_square(const CachedRows<float>& cached, const float* square, int64_t square_stride, float* out,
                    int64_t out_stride, int n_threads) {
-    SquareJob job{kept, square, square_stride, out, out_stride, {}, {}};
-    for (int64_t i = 0; i < kept.n_slots; ++i) {
+    SquareJob job{cached, square, square_stride, out, out_stride, {}, {}};
+    for (int64_t i = 0; i < cached.n_slots; ++i) {
         job.numbers.push_back(static_cast<int64_t>(job.places.size()));
-        if (kept.slots[i] < 0) job.places.push_back(i);
+        if (cached.slots[i] < 0) job.places.push_back(i);
     }
-    parallel_for((kept.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, square_task, &job);
+    parallel_for((cached.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, square_task, &job);
 }
 
 void mirror_rows(float* matrix, int64_t stride, int64_t size, int64_t n_known, int n_threads) {
@@ -126,18 +126,18 @@ void mirror_rows(float* matrix, int64_t stride, int64_t size, int64_t n_known, i
     parallel_for((size - n_known + kRowsPerTask - 1) / kRowsPerTask, n_threads, mirror_task, &job);
 }
 
-void scatter(const KeptRows<float>& kept, const int64_t* places, float* out, int64_t out_stride) {
-    for (int64_t i = kept.n_slots - 1; i >= 0; --i) {
-        const float* row = kept.values + kept.slots[i] * kept.stride;
+void scatter(const CachedRows<float>& cached, const int64_t* places, float* out, int64_t out_stride) {
+    for (int64_t i = cached.n_slots - 1; i >= 0; --i) {
+        const float* row = cached.values + cached.slots[i] * cached.stride;
         float* to = out + i * out_stride;
-        for (int64_t j = kept.n_columns - 1; j >= 0; --j) to[places[j]] = row[j];
+        for (int64_t j = cached.n_columns - 1; j >= 0; --j) to[places[j]] = row[j];
     }
 }
 
-template <class Kept, class Real>
-void gather(const KeptRows<Kept>& kept, Real* out, int64_t out_stride, int n_threads) {
-    GatherJob<Kept, Real> job{kept, out, out_stride};
-    parallel_for((kept.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, gather_task<Kept, Real>, &job);
+template <class Cached, class Real>
+void gather(const CachedRows<Cached>& cached, Real* out, int64_t out_stride, int n_threads) {
+    GatherJob<Cached, Real> job{cached, out, out_stride};
+    parallel_for((cached.n_slots + kRowsPerTask - 1) / kRowsPerTask, n_threads, gather_task<Cached, Real>, &job);
 }
 
 template <class Real>
@@ -147,7 +147,7 @@ void compact_square(Real* matrix, int64_t stride, const int64_t* stay, int64_t n
     const auto moved = std::make_unique_for_overwrite<Real[]>(static_cast<std::size_t>(height * n_stay));
     for (int64_t first = 0; first < n_stay; first += height) {  // rows move only to smaller indices
         const int64_t count = std::min(height, n_stay - first);
-        gather(KeptRows<Real>{matrix, stride, stay + first, count, stay, n_stay}, moved.get(), n_stay, n_threads);
+        gather(CachedRows<Real>{matrix, stride, stay + first, count, stay, n_stay}, moved.get(), n_stay, n_threads);
         MoveJob<Real> job{moved.get(), matrix + first * stride, stride, n_stay, count};
         parallel_for((count + kRowsPerTask - 1) / kRowsPerTask, n_threads, move_task<Real>, &job);
     }
@@ -155,9 +155,9 @@ void compact_square(Real* matrix, int64_t stride, const int64_t* stay, int64_t n
 
 template void compact_square(float*, int64_t, const int64_t*, int64_t, int);
 template void compact_square(double*, int64_t, const int64_t*, int64_t, int);
-template void gather(const KeptRows<double>&, double*, int64_t, int);
-template void gather(const KeptRows<double>&, float*, int64_t, int);
-template void gather(const KeptRows<float>&, double*, int64_t, int);
-template void gather(const KeptRows<float>&, float*, int64_t, int);
+template void gather(const CachedRows<double>&, double*, int64_t, int);
+template void gather(const CachedRows<double>&, float*, int64_t, int);
+template void gather(const CachedRows<float>&, double*, int64_t, int);
+template void gather(const CachedRows<float>&, float*, int64_t, int);
 
 }  // namespace mercer

@@ -5,9 +5,9 @@
 
 namespace mercer {
 
-template <class Kept>
-struct KeptRows {
-    const Kept* values;
+template <class Cached>
+struct CachedRows {
+    const Cached* values;
     int64_t stride;
     const int64_t* slots;
     int64_t n_slots;
@@ -16,8 +16,8 @@ struct KeptRows {
 };
 
 // out[i][j] = kept[slots[i]][columns[j]].
-template <class Kept, class Real>
-void gather(const KeptRows<Kept>&, Real* out, int64_t out_stride, int n_threads);
+template <class Cached, class Real>
+void gather(const CachedRows<Cached>&, Real* out, int64_t out_stride, int n_threads);
 
 // matrix[i][j] = matrix[stay[i]][stay[j]], in place. `stay` is in ascending order.
 template <class Real>
@@ -25,12 +25,12 @@ void compact_square(Real* matrix, int64_t stride, const int64_t* stay, int64_t n
 
 // out[i][places[j]] = kept[slots[i]][j], written from the last element to the first. If slots and places are in
 // ascending order, `out` may begin at the same address as the cached rows.
-void scatter(const KeptRows<float>&, const int64_t* places, float* out, int64_t out_stride);
+void scatter(const CachedRows<float>&, const int64_t* places, float* out, int64_t out_stride);
 
 // Builds the symmetric matrix of some variables. If variable i has a cached row (slots[i] >= 0), out[i][j] =
 // kept[slots[i]][columns[j]]. If only j has a cached row, out[i][j] = out[j][i]. If neither has one, the value comes
 // from `square`, which holds the variables without a row in order.
-void gather_square(const KeptRows<float>&, const float* square, int64_t square_stride, float* out, int64_t out_stride,
+void gather_square(const CachedRows<float>&, const float* square, int64_t square_stride, float* out, int64_t out_stride,
                    int n_threads);
 
 // matrix[i][j] = matrix[j][i] for rows i >= n_known and columns j < n_known.

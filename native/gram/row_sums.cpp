@@ -12,12 +12,12 @@ constexpr int64_t kRowsAtATime = 4;     // rows that are added each time a sum i
 constexpr int64_t kOutputsAtATime = 4;  // sums that are updated each time a row is read
 // If the listed columns span at most this many times their number, summing the whole span is faster than gathering.
 constexpr int64_t kSpread = 2;
-template <class Kept>
-constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Kept));  // values in a cache line
+template <class Cached>
+constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Cached));  // values in a cache line
 
-template <class Kept>
+template <class Cached>
 struct CombineJob {
-    const KeptRows<Kept>& kept;
+    const CachedRows<Cached>& cached;
     const Sums& sums;
 };
 
@@ -26,8 +26,8 @@ struct InOrder {
     int64_t first;
 
     int64_t operator()(int64_t j) const { return first + j; }
-    template <class Kept>
-    MERCER_INLINE Vec several(const Kept* row, int64_t j) const {
+    template <class Cached>
+    MERCER_INLINE Vec several(const Cached* row, int64_t j) const {
         return load(row + first + j);
     }
 };
@@ -37,8 +37,8 @@ struct LookedUp {
     const int64_t* columns;
 
     int64_t operator()(int64_t j) const { return columns[j]; }
-    template <class Kept>
-    MERCER_INLINE Vec several(const Kept* row, int64_t j) const {
+    template <class Cached>
+    MERCER_INLINE Vec several(const Cached* row, int64_t j) const {
         Vec found;
         for (int lane = 0; lane < kLanes; ++lane) found[lane] = static_cast<double>(row[columns[j + lane]]);
         return found;
@@ -46,8 +46,8 @@ struct LookedUp {
 };
 
 // Values of a row at kLanes columns, from the j-th on; or, if not kWhole, at the remaining `count` columns.
-template <bool kWhole, class Place, class Kept>
-MERCER_INLINE Vec at_columns(const Place& place, const Kept* row, int64_t j, int64_t count) {
+template <bool kWhole, class Place, class Cached>
+MERCER_INLINE Vec at_columns(const Place& place, const Cached* row, int64_t j, int64_t count) {
     if constexpr (kWhole) return place.several(row, j);
     Vec found{};
     for (int64_t lane = 0; lane < count; ++lane) found[lane] = static_cast<double>(row[place(j + lane)]);
@@ -70,8 +70,8 @@ MERCER_INLINE void write(double* to, Vec values, int64_t count) {
 
 // Adds kRows weighted rows to kOutputs sums at kLanes columns or, if not kWhole, at the remaining `count` columns.
 // Explicit fused multiply-adds make the rounding independent of the compiler.
-template <bool kWhole, int64_t kRows, int64_t kOutputs, class Kept, class Place>
-MERCER_INLINE void add_rows(const Kept* const* rows, const Vec (*weights)[kRows], int64_t j, int64_t count,
+template <bool kWhole, int64_t kRows, int64_t kOutputs, class Cached, class Place>
+MERCER_INLINE void add_rows(const Cached* const* rows, const Vec (*weights)[kRows], int64_t j, int64_t count,
                             const Place& place, double* out, int64_t stride) {
     Vec values[kRows];
     for (int64_t r = 0; r < kRows; ++r) values[r] = at_columns<kWhole>(place, rows[r], j, count);
@@ -86,32 +86,32 @@ MERCER_INLINE void add_rows(const Kept* const* rows, const Vec (*weights)[kRows]
 // out[k][j] += sum_i weights[k][i] kept[slots[i]][place(j)] for j < n and for kOutputs outputs, from `first` on. While
 // four rows are added, the next four are prefetched: a task reads too little of a row for the hardware prefetcher to
 // help.
-template <int64_t kOutputs, class Kept, class Place>
-void combine_columns(const CombineJob<Kept>& job, int64_t first, int64_t n, double* out, int64_t stride,
+template <int64_t kOutputs, class Cached, class Place>
+void combine_columns(const CombineJob<Cached>& job, int64_t first, int64_t n, double* out, int64_t stride,
                      const Place& place) {
-    const KeptRows<Kept>& kept = job.kept;
+    const CachedRows<Cached>& cached = job.cached;
     const int64_t whole = n - n % kLanes;
-    auto row = [&](int64_t i) MERCER_LAMBDA_INLINE { return kept.values + kept.slots[i] * kept.stride; };
+    auto row = [&](int64_t i) MERCER_LAMBDA_INLINE { return cached.values + cached.slots[i] * cached.stride; };
     auto weight = [&](int64_t k, int64_t i)
-                      MERCER_LAMBDA_INLINE { return broadcast(job.sums.weights[(first + k) * kept.n_slots + i]); };
+                      MERCER_LAMBDA_INLINE { return broadcast(job.sums.weights[(first + k) * cached.n_slots + i]); };
     int64_t i = 0;
-    for (; i + kRowsAtATime <= kept.n_slots; i += kRowsAtATime) {
-        const Kept *rows[kRowsAtATime], *next[kRowsAtATime];
+    for (; i + kRowsAtATime <= cached.n_slots; i += kRowsAtATime) {
+        const Cached *rows[kRowsAtATime], *next[kRowsAtATime];
         Vec weights[kOutputs][kRowsAtATime];
         for (int64_t r = 0; r < kRowsAtATime; ++r) {
             const int64_t later = i + kRowsAtATime + r;
-            rows[r] = row(i + r), next[r] = row(later < kept.n_slots ? later : kept.n_slots - 1);
+            rows[r] = row(i + r), next[r] = row(later < cached.n_slots ? later : cached.n_slots - 1);
             for (int64_t k = 0; k < kOutputs; ++k) weights[k][r] = weight(k, i + r);
         }
         for (int64_t j = 0; j < whole; j += kLanes) {
-            if (j % kLine<Kept> == 0)
-                for (const Kept* far : next) __builtin_prefetch(far + place(j), 0, 2);
+            if (j % kLine<Cached> == 0)
+                for (const Cached* far : next) __builtin_prefetch(far + place(j), 0, 2);
             add_rows<true, kRowsAtATime, kOutputs>(rows, weights, j, kLanes, place, out, stride);
         }
         if (whole < n) add_rows<false, kRowsAtATime, kOutputs>(rows, weights, whole, n - whole, place, out, stride);
     }
-    for (; i < kept.n_slots; ++i) {
-        const Kept* rows[1] = {row(i)};
+    for (; i < cached.n_slots; ++i) {
+        const Cached* rows[1] = {row(i)};
         Vec weights[kOutputs][1];
         for (int64_t k = 0; k < kOutputs; ++k) weights[k][0] = weight(k, i);
         for (int64_t j = 0; j < whole; j += kLanes)
@@ -120,13 +120,13 @@ void combine_columns(const CombineJob<Kept>& job, int64_t first, int64_t n, doub
     }
 }
 
-template <int64_t kOutputs, class Kept>
-void combine_part(const CombineJob<Kept>& job, int64_t output, int64_t first) {
-    const int64_t stride = job.kept.n_columns, left = stride - first,
+template <int64_t kOutputs, class Cached>
+void combine_part(const CombineJob<Cached>& job, int64_t output, int64_t first) {
+    const int64_t stride = job.cached.n_columns, left = stride - first,
                   n = left < kColumnsPerTask ? left : kColumnsPerTask;
     double* out = job.sums.out + output * stride + first;
-    if (job.kept.columns == nullptr) return combine_columns<kOutputs>(job, output, n, out, stride, InOrder{first});
-    const int64_t* columns = job.kept.columns + first;
+    if (job.cached.columns == nullptr) return combine_columns<kOutputs>(job, output, n, out, stride, InOrder{first});
+    const int64_t* columns = job.cached.columns + first;
     int64_t low = columns[0], high = columns[0];
     for (int64_t j = 1; j < n; ++j) {
         low = columns[j] < low ? columns[j] : low;
@@ -140,25 +140,25 @@ void combine_part(const CombineJob<Kept>& job, int64_t output, int64_t first) {
         for (int64_t j = 0; j < n; ++j) out[k * stride + j] += sums[k][columns[j] - low];
 }
 
-template <class Kept>
+template <class Cached>
 void combine_task(void* context, int64_t task) {
-    const auto& job = *static_cast<const CombineJob<Kept>*>(context);
+    const auto& job = *static_cast<const CombineJob<Cached>*>(context);
     int64_t output = 0;
     for (; output + kOutputsAtATime <= job.sums.n_outputs; output += kOutputsAtATime)
         combine_part<kOutputsAtATime>(job, output, task * kColumnsPerTask);
     for (; output < job.sums.n_outputs; ++output) combine_part<1>(job, output, task * kColumnsPerTask);
 }
 
-template <class Kept>
-void run(const KeptRows<Kept>& kept, const Sums& sums, int n_threads) {
-    CombineJob<Kept> job{kept, sums};
-    parallel_for((kept.n_columns + kColumnsPerTask - 1) / kColumnsPerTask, n_threads, combine_task<Kept>, &job);
+template <class Cached>
+void run(const CachedRows<Cached>& cached, const Sums& sums, int n_threads) {
+    CombineJob<Cached> job{cached, sums};
+    parallel_for((cached.n_columns + kColumnsPerTask - 1) / kColumnsPerTask, n_threads, combine_task<Cached>, &job);
 }
 
 }  // namespace
 
-void combine(const KeptRows<double>& kept, const Sums& sums, int n_threads) { run(kept, sums, n_threads); }
+void combine(const CachedRows<double>& cached, const Sums& sums, int n_threads) { run(cached, sums, n_threads); }
 
-void combine_single(const KeptRows<float>& kept, const Sums& sums, int n_threads) { run(kept, sums, n_threads); }
+void combine_single(const CachedRows<float>& cached, const Sums& sums, int n_threads) { run(cached, sums, n_threads); }
 
 }  // namespace mercer::MERCER_ISA

@@ -12,20 +12,20 @@ struct Sums {
 };
 
 // out[k][j] += sum_i weights[k][i] kept[slots[i]][columns[j]]. The order of summation depends only on the slots.
-template <class Kept>
-using Combine = void (*)(const KeptRows<Kept>&, const Sums&, int n_threads);
+template <class Cached>
+using Combine = void (*)(const CachedRows<Cached>&, const Sums&, int n_threads);
 
 namespace baseline {
-void combine(const KeptRows<double>&, const Sums&, int);
-void combine_single(const KeptRows<float>&, const Sums&, int);
+void combine(const CachedRows<double>&, const Sums&, int);
+void combine_single(const CachedRows<float>&, const Sums&, int);
 }  // namespace baseline
 namespace avx2 {
-void combine(const KeptRows<double>&, const Sums&, int);
-void combine_single(const KeptRows<float>&, const Sums&, int);
+void combine(const CachedRows<double>&, const Sums&, int);
+void combine_single(const CachedRows<float>&, const Sums&, int);
 }  // namespace avx2
 namespace avx512 {
-void combine(const KeptRows<double>&, const Sums&, int);
-void combine_single(const KeptRows<float>&, const Sums&, int);
+void combine(const CachedRows<double>&, const Sums&, int);
+void combine_single(const CachedRows<float>&, const Sums&, int);
 }  // namespace avx512
 
 }  // namespace mercer

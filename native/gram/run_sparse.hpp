@@ -23,7 +23,7 @@ struct SparseJob {
     const bool* chosen;  // [pass][feature]
 
     // Flags of the features that a pass uses; null if it uses all.
-    const bool* taken(int64_t pass) const {
+    const bool* used_features(int64_t pass) const {
         return request.program.passes[pass].columns ? chosen + pass * request.right.n_features : nullptr;
     }
 };
@@ -67,7 +67,7 @@ void pack_block_task(void* context, int64_t task) {
                 block.norms[q * kBlockColumns<Real> + c] =
                     c >= count ? 0 : norm_for<Real>(job.request.program.passes[q], [&]<Pairing kPairing>() {
                         const int64_t column = job.first_column + first + c;
-                        return measure_row<Real, kPairing>(rows, column, job.n_common, job.taken(q));
+                        return measure_row<Real, kPairing>(rows, column, job.n_common, job.used_features(q));
                     });
     });
 }
@@ -97,7 +97,7 @@ void sparse_rows_task(void* context, int64_t task) {
         for (int64_t q = 0; q < n_passes; ++q)
             for (int64_t i = 0; i < n_rows; at += rows.length(first + i) + 1, ++i) {
                 packed[q * n_rows + i] =
-                    pack_row(rows, first + i, n_common, job.taken(q), common.as<int32_t>() + at,
+                    pack_row(rows, first + i, n_common, job.used_features(q), common.as<int32_t>() + at,
                              rare.as<int32_t>() + at, common_values.as<Real>() + at, rare_values.as<Real>() + at);
                 norms[q * n_rows + i] = norm_for<Real>(program.passes[q], [&]<Pairing kPairing>() {
                     return measure_row<Real, kPairing>(packed[q * n_rows + i]);

@@ -46,13 +46,13 @@ struct CsrRows {
         return start(row + 1) - start(row);
     }
 
-    // Calls use(place, value) for each entry of the i-th row, in the order of features. If `taken` is not null, only
-    // for features whose flag is true.
+    // Calls use(place, value) for each entry of the i-th row, in the order of features. If `used_features` is not null,
+    // only for features whose flag is true.
     template <class Use>
-    MERCER_INLINE void for_each(int64_t i, const bool* taken, Use use) const {
+    MERCER_INLINE void for_each(int64_t i, const bool* used_features, Use use) const {
         const int64_t row = rows ? rows[i] : i, end = start(row + 1);
         for (int64_t e = start(row); e < end; ++e)
-            if (taken == nullptr || taken[indices[e]]) use(places[indices[e]], data[e]);
+            if (used_features == nullptr || used_features[indices[e]]) use(places[indices[e]], data[e]);
     }
 };
 
@@ -128,10 +128,10 @@ MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_
 
 // The norm of a row for one pass. It is summed in the order of the tiles, so that the distance of equal rows is 0.
 template <class Real, Pairing kPairing, class Rows>
-MERCER_INLINE Real measure_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken) {
+MERCER_INLINE Real measure_row(const Rows& rows, int64_t i, int32_t n_common, const bool* used_features) {
     Real norm = 0;
     for (const bool rare : {false, true})
-        rows.for_each(i, taken, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+        rows.for_each(i, used_features, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
             if ((place >= n_common) == rare) norm = add_to_norm<Real, kPairing>(norm, static_cast<Real>(entry));
         });
     return norm;
@@ -147,10 +147,10 @@ struct SparseRow {
 
 // Packs a row. Each array must have one element more than the row has entries, because writes are branchless.
 template <class Real, class Rows>
-MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken,
+MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_common, const bool* used_features,
                                        int32_t* common, int32_t* rare, Real* common_values, Real* rare_values) {
     SparseRow<Real> row{common, rare, common_values, rare_values, 0, 0};
-    rows.for_each(i, taken, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
+    rows.for_each(i, used_features, [&](int32_t place, auto entry) MERCER_LAMBDA_INLINE {
         const auto value = static_cast<Real>(entry);
         common[row.n_common] = place;
         common_values[row.n_common] = value;

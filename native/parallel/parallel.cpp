@@ -105,7 +105,7 @@ class Board {
         using Clock = std::chrono::steady_clock;
         const int64_t seen = n_put_up_.load();
         lock.unlock();
-        for (const auto until = Clock::now() + kLook; n_put_up_.load() == seen && Clock::now() < until;)
+        for (const auto until = Clock::now() + kSpin; n_put_up_.load() == seen && Clock::now() < until;)
             std::this_thread::yield();
         lock.lock();
         if (n_put_up_.load() == seen) has_loops_.wait(lock);
@@ -118,7 +118,7 @@ class Board {
     }
 
     // How long a worker spins before it sleeps; it yields the processor meanwhile.
-    static constexpr std::chrono::microseconds kLook{100};
+    static constexpr std::chrono::microseconds kSpin{100};
 
     std::mutex mutex_;
     std::condition_variable has_loops_;

@@ -26,7 +26,7 @@ class DenseRows {
         auto* to = last_.template as<Number>();
         for (int64_t i = n_direct_; i < n_rows; ++i)
             for (int64_t j = 0; j < n_padded; ++j) *to++ = j < n_columns ? first_[i * stride_ + j] : Number{0};
-        for (int lane = 0; lane < kLanes; ++lane) kept_[lane] = n_padded - kLanes + lane < n_columns ? -1 : 0;
+        for (int lane = 0; lane < kLanes; ++lane) tail_mask_[lane] = n_padded - kLanes + lane < n_columns ? -1 : 0;
     }
 
     const Number* operator[](int64_t i) const {
@@ -44,8 +44,8 @@ class DenseRows {
 
     // The columns that fill whole vectors; the others are read by `tail`.
     int64_t n_whole() const { return n_columns / kLanes * kLanes; }
-    MERCER_INLINE Vec tail(const Number* row) const { return only(load_numbers(row + n_whole()), kept_); }
-    LaneMask kept() const { return kept_; }
+    MERCER_INLINE Vec tail(const Number* row) const { return only(load_numbers(row + n_whole()), tail_mask_); }
+    LaneMask tail_mask() const { return tail_mask_; }
 
     const int64_t n_rows, n_columns, n_padded;
 
@@ -58,7 +58,7 @@ class DenseRows {
 
     const Number* first_;
     int64_t stride_, n_direct_;
-    LaneMask kept_;
+    LaneMask tail_mask_;
     Scratch last_;
 };
 

@@ -67,7 +67,7 @@ class PackedRows {
             });
         if (j < n_columns_) {
             write(begin, end, j,
-                  [first, j, keep = rows.kept(), scale = load(scales_ + j), added = load(added_ + j)](int64_t r)
+                  [first, j, keep = rows.tail_mask(), scale = load(scales_ + j), added = load(added_ + j)](int64_t r)
                       MERCER_LAMBDA_INLINE { return only(load_numbers(first[r] + j), keep) * scale + added; });
             j += kLanes;
         }

@@ -38,7 +38,7 @@ MERCER_INLINE Vec load_numbers(const Number* p) {
 using LaneMask = Simd<double>::Int;  // -1 for lanes that are kept, and 0 for the others
 
 // The lanes that are kept; 0 in the others, whatever is in them.
-MERCER_INLINE Vec only(Vec x, LaneMask kept) { return reinterpret_cast<Vec>(reinterpret_cast<LaneMask>(x) & kept); }
+MERCER_INLINE Vec only(Vec x, LaneMask mask) { return reinterpret_cast<Vec>(reinterpret_cast<LaneMask>(x) & mask); }
 
 // A number from memory in all lanes. In AVX-512, a broadcast from a register would take a unit that multiplies.
 MERCER_INLINE Vec broadcast_from(const double* p) {

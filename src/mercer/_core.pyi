@@ -137,7 +137,7 @@ class HeldProblems:
         seen: npt.NDArray[np.int8],
     ) -> None: ...
 
-class HeldStates:
+class InMemoryStates:
     """The progress of each problem, updated in place."""
 
     def __init__(
@@ -145,17 +145,17 @@ class HeldStates:
         *,
         ends: npt.NDArray[np.int8],
         precise: npt.NDArray[np.int8],
-        drags: npt.NDArray[np.int8],
+        smo_slow: npt.NDArray[np.int8],
         n_iter: _Index,
         violations: _Float,
         seconds: _Float,
     ) -> None: ...
 
-def solve_held(
+def solve_in_memory(
     isa: str,
     matrix: _Real,
     problems: HeldProblems,
-    states: HeldStates,
+    states: InMemoryStates,
     *,
     first: int,
     tol: float,
@@ -214,7 +214,7 @@ def conditions(
     groups: _Index | None,
     n_groups: int,
 ) -> tuple[_Float, tuple[float, float, float, float, float, int, int]]: ...
-def find_settled(
+def find_screened(
     beta: _Float,
     lower: _Float,
     upper: _Float,
@@ -315,11 +315,11 @@ class BlockLimits:
         violation: float,
         largest: float,
         convex: bool,
-        drags: bool,
+        smo_slow: bool,
         most_free: int,
         most_close: int,
         close: float,
-        most_late: int,
+        most_if_slow: int,
         exact_free: int,
         brief_free: int,
         diverged_above: float,
@@ -388,7 +388,7 @@ class Block:
     @property
     def has_diverged(self) -> bool: ...
     @property
-    def drags(self) -> bool: ...
+    def smo_slow(self) -> bool: ...
     @property
     def n_iter(self) -> int: ...
     @property
@@ -427,7 +427,7 @@ class Survey:
     def violation(self) -> float: ...
     @property
     def n_free(self) -> int: ...
-    def look(
+    def measure(
         self,
         beta: _Float,
         gradient: _Float,
@@ -437,8 +437,8 @@ class Survey:
         n_groups: int,
         active: _Index | None,
     ) -> None: ...
-    def n_kept(self) -> int: ...
-    def kept(self) -> _Index: ...
+    def n_remaining(self) -> int: ...
+    def remaining(self) -> _Index: ...
     def dropped(self) -> _Index: ...
     def without_partners(self, chosen: _Index, rows: _Index, n_rows: int) -> _Index: ...
     def select(self, seen: npt.NDArray[np.bool_], previous: _Index, limit: int) -> _Index: ...

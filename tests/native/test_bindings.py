@@ -339,12 +339,12 @@ VARIABLES = {
 def test_invalid_variables_are_refused(what):
     arguments = variables(**VARIABLES[what])
     with pytest.raises((TypeError, ValueError)):
-        _core.Survey().look(**arguments)
+        _core.Survey().measure(**arguments)
 
 
 def survey():
     found = _core.Survey()
-    found.look(**variables())
+    found.measure(**variables())
     return found
 
 

@@ -25,11 +25,11 @@ def limits(**changed):
         "violation": INFINITY,
         "largest": 0.0,  # no rounding error is assumed, even if values are in single precision
         "convex": True,
-        "drags": False,
+        "smo_slow": False,
         "most_free": 2048,
         "most_close": 2048,
         "close": INFINITY,
-        "most_late": -1,
+        "most_if_slow": -1,
         "exact_free": -1,
         "brief_free": -1,
         "diverged_above": INFINITY,
@@ -142,7 +142,7 @@ def test_no_more_steps_than_allowed(dtype, most, seed):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_newton_steps_allow_more_free_variables_if_the_violation_is_small(dtype):
     whole = Whole(n=400, n_chosen=400, scale=4.0, dtype=dtype)
-    how = {"most_free": 60, "most_close": 300, "drags": True, "tol": 1e-4, "newton_tol": 1e-4}
+    how = {"most_free": 60, "most_close": 300, "smo_slow": True, "tol": 1e-4, "newton_tol": 1e-4}
     near, far = (whole.finish(whole.begin(close=close, **how)) for close in (INFINITY, 0.0))
     assert 60 < near.newton_free <= 300
     assert far.newton_free <= 60 < far.n_free
@@ -151,9 +151,9 @@ def test_newton_steps_allow_more_free_variables_if_the_violation_is_small(dtype)
 
 def test_newton_steps_allow_more_free_variables_after_costly_smo_steps():
     whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
-    how = {"tol": 1e-5, "newton_tol": 1e-5, "drags": True}
+    how = {"tol": 1e-5, "newton_tol": 1e-5, "smo_slow": True}
     soon, late, never = (
-        whole.finish(whole.begin(most_free=few, most_close=few, most_late=most, **how))
+        whole.finish(whole.begin(most_free=few, most_close=few, most_if_slow=most, **how))
         for few, most in ((300, -1), (20, 300), (20, -1))
     )
     assert never.n_newton == 0
@@ -164,14 +164,14 @@ def test_newton_steps_allow_more_free_variables_after_costly_smo_steps():
 
 def test_newton_steps_replace_slow_smo_steps_and_this_is_remembered():
     whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
-    dragging = whole.finish(whole.begin())
-    assert dragging.drags
-    assert 0 < dragging.n_newton < dragging.n_iter
-    known = whole.finish(whole.begin(drags=True))
-    assert known.n_iter - known.n_newton < dragging.n_iter - dragging.n_newton
+    slow = whole.finish(whole.begin())
+    assert slow.smo_slow
+    assert 0 < slow.n_newton < slow.n_iter
+    known = whole.finish(whole.begin(smo_slow=True))
+    assert known.n_iter - known.n_newton < slow.n_iter - slow.n_newton
     not_convex = whole.finish(whole.begin(convex=False))
     assert not_convex.n_newton == 0
-    assert not not_convex.drags
+    assert not not_convex.smo_slow
 
 
 def test_single_precision_stops_at_its_rounding_error():
@@ -204,7 +204,7 @@ def test_a_stop_request_is_obeyed_and_its_exception_is_passed_on():
     def refuse():
         raise KeyboardInterrupt
 
-    block = whole.begin(drags=True, brief_free=1500)
+    block = whole.begin(smo_slow=True, brief_free=1500)
     for _ in range(2):  # after an exception, the stop function is called again
         with pytest.raises(KeyboardInterrupt):
             whole.finish(block, refuse)

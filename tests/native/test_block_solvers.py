@@ -256,13 +256,13 @@ def optimum_by_enumeration(block):
     return found
 
 
-def newton(block, isa, tol, patience=0):
-    """Call Newton steps until they end other than by a limit; after a stall, restart up to `patience` times."""
+def newton(block, isa, tol, n_stalls=0):
+    """Call Newton steps until they end other than by a limit; after a stall, restart up to `n_stalls` times."""
     for _ in range(50):
         end, _, violation = block.native(isa, True, tol, 200)
         block.check_feasible()
-        patience -= end == STALLED
-        if end == SOLVED or patience < 0:
+        n_stalls -= end == STALLED
+        if end == SOLVED or n_stalls < 0:
             break
     return end, violation
 
@@ -304,7 +304,7 @@ def test_newton_steps_agree_with_pair_steps(isa, grouping):
 @every_pair(isa=ISAS, grouping=GROUPS, rank=[1, 3, 10])
 def test_newton_steps_on_singular_matrices(isa, grouping, rank):
     block = random_block(30, GROUPS[grouping](30), seed=rank, rank=rank)
-    end, _ = newton(block, isa, 1e-8, patience=0)
+    end, _ = newton(block, isa, 1e-8, n_stalls=0)
     assert end == SOLVED
     assert block.violation() <= 1.1e-8
     other = random_block(30, GROUPS[grouping](30), seed=rank, rank=rank)
@@ -532,15 +532,15 @@ def test_more_variables_become_free_than_one_call_can_hold(isa):
 @every_isa
 @every_grouping
 def test_newton_steps_continue_after_a_limit(isa, grouping):
-    whole, pieces = (random_block(40, GROUPS[grouping](40), seed=2) for _ in range(2))
+    whole, by_single_steps = (random_block(40, GROUPS[grouping](40), seed=2) for _ in range(2))
     newton(whole, isa, 1e-10)
     for _ in range(2000):
-        end, n_iter, _ = pieces.native(isa, True, 1e-10, 1)
+        end, n_iter, _ = by_single_steps.native(isa, True, 1e-10, 1)
         assert n_iter <= 1
         if end != LIMIT:
             break
     assert end == SOLVED
-    np.testing.assert_allclose(pieces.beta, whole.beta, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(by_single_steps.beta, whole.beta, rtol=0, atol=1e-9)
 
 
 def many_free_block(starts, n=2300):
@@ -570,20 +570,20 @@ def test_newton_steps_with_many_free_variables(isa, starts):
 
 
 @pytest.mark.parametrize(
-    ("n", "patience"),
-    [*((2300, patience) for patience in (0, 1, 3, 8)), *((1500, patience) for patience in (0, 1))],
+    ("n", "n_calls"),
+    [*((2300, n_calls) for n_calls in (0, 1, 3, 8)), *((1500, n_calls) for n_calls in (0, 1))],
 )
-def test_long_newton_steps_can_be_stopped(n, patience):
+def test_long_newton_steps_can_be_stopped(n, n_calls):
     block = many_free_block([0, n], n)
     before, asked = block.objective(), []
 
     def stop():
         asked.append(time.perf_counter())
-        return len(asked) > patience
+        return len(asked) > n_calls
 
     end, *_ = block.native(ISAS[-1], True, 1e-5, 5000, np.float32, stop=stop)
     assert end == LIMIT
-    assert len(asked) == patience + 1
+    assert len(asked) == n_calls + 1
     # The stop function is called at most every ten milliseconds; the first call may be late, as threads wait.
     assert (np.diff(asked) > 0.004).all()
     assert block.objective() <= before

@@ -121,9 +121,9 @@ def test_wrong_shapes_are_refused():
     with pytest.raises(ValueError, match="must have the same length"):
         _core.conditions(np.ones(2), np.ones(3), **box, ridge=None, groups=None, n_groups=1)
     with pytest.raises(ValueError, match="must have the same length"):
-        _core.find_settled(np.ones(2), np.ones(3), *[np.ones(2)] * 3, 1.0, None, 1)
+        _core.find_screened(np.ones(2), np.ones(3), *[np.ones(2)] * 3, 1.0, None, 1)
     with pytest.raises(ValueError, match="row indices must lie between"):
-        settled([0.0, 1.0], 0.0, 0.0, groups=[0, 2], n_groups=2)
+        screened([0.0, 1.0], 0.0, 0.0, groups=[0, 2], n_groups=2)
     with pytest.raises(ValueError, match="groups must be given if there are two groups or more"):
         conditions([0.0, 1.0], 0.0, linear=0.0, n_groups=2)
     with pytest.raises(ValueError, match="row indices must lie between"):
@@ -153,29 +153,29 @@ def test_conditions_agree_with_the_reference(n, n_groups, with_ridge, seed):
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-14, atol=1e-14)
 
 
-def settled(beta, gradient, value_error, *, n_groups=1, groups=None, lower=0.0, upper=1.0, margin=1.0, of=_core):
+def screened(beta, gradient, value_error, *, n_groups=1, groups=None, lower=0.0, upper=1.0, margin=1.0, of=_core):
     beta = np.asarray(beta, dtype=float)
     full = [
         np.broadcast_to(np.asarray(given, float), beta.shape).copy() for given in (lower, upper, gradient, value_error)
     ]
     groups = None if groups is None else np.asarray(groups, dtype=np.int64)
-    return of.find_settled(beta, *full, margin, groups, n_groups).tolist()
+    return of.find_screened(beta, *full, margin, groups, n_groups).tolist()
 
 
 def test_screening_by_hand():
     # The multiplier of the free variable is between 1 and 3. A variable that can only increase must be above it, and
     # one that can only decrease below.
     beta, gradient = [0.5, 0.0, 0.0, 1.0, 1.0], [2.0, 4.5, 3.5, -0.5, 0.5]
-    assert settled(beta, gradient, 1.0) == [False, True, False, True, False]
-    assert settled(beta, gradient, 1.0, margin=0.5) == [False, True, True, True, True]
+    assert screened(beta, gradient, 1.0) == [False, True, False, True, False]
+    assert screened(beta, gradient, 1.0, margin=0.5) == [False, True, True, True, True]
     # Without groups the multiplier is 0, and the status of a variable between its bounds is never certain.
-    assert settled([0.0, 0.0, 1.0, 0.5], [1.5, 0.5, -1.5, 0.0], 1.0, n_groups=0) == [True, False, True, False]
+    assert screened([0.0, 0.0, 1.0, 0.5], [1.5, 0.5, -1.5, 0.0], 1.0, n_groups=0) == [True, False, True, False]
     # If no variable is free, the status of the two variables that bound the multiplier is uncertain.
-    assert settled([0.0, 0.0, 1.0], [5.0, 9.0, 1.0], 0.5) == [False, True, False]
+    assert screened([0.0, 0.0, 1.0], [5.0, 9.0, 1.0], 0.5) == [False, True, False]
     # If no variable can decrease, the multiplier has a bound on one side only.
-    assert settled([0.0, 0.0], [5.0, 9.0], 0.5) == [False, True]
-    assert settled([0.5, 0.0], [np.nan, 9.0], 0.5) == [False, False]
-    assert settled([0.5, 0.0, 0.5, 0.0], [0.0, 2.0, 1.5, 2.0], 0.5, groups=[0, 0, 1, 1], n_groups=2)[1::2] == [
+    assert screened([0.0, 0.0], [5.0, 9.0], 0.5) == [False, True]
+    assert screened([0.5, 0.0], [np.nan, 9.0], 0.5) == [False, False]
+    assert screened([0.5, 0.0, 0.5, 0.0], [0.0, 2.0, 1.5, 2.0], 0.5, groups=[0, 0, 1, 1], n_groups=2)[1::2] == [
         True,
         False,
     ]
@@ -198,7 +198,7 @@ def test_screening_agrees_with_the_reference(n, n_groups, free, bad, seed):
         gradient[rng.integers(n)] = bad
     some = {"lower": lower, "upper": upper, "margin": 0.75, "n_groups": n_groups}
     some["groups"] = rng.integers(n_groups, size=n) if n_groups > 1 else None
-    ours, twin = (settled(beta, gradient, value_error, **some, of=module) for module in (_core, reference))
+    ours, twin = (screened(beta, gradient, value_error, **some, of=module) for module in (_core, reference))
     assert ours == twin
 
 

@@ -99,7 +99,7 @@ def test_a_pass_of_newtons_method(monkeypatch, kind, n, p, dtype, isa):
     X = rng.integers(0, 9, (n, p)).astype(dtype)
     targets, charges, z, shares = rows_of(kind, n)
     w, scales, old = rng.normal(scale=0.3 / p, size=p + 1), 2.0 ** rng.integers(-3, 3, p + 1), charges * 0.5
-    kept = {}
+    first_results = {}
     for n_jobs in (1, 3):
         for given in (None, w):
             values, curvature, pull, gram = z.copy(), old.copy(), np.empty(p + 1), np.eye(p + 1)
@@ -115,7 +115,7 @@ def test_a_pass_of_newtons_method(monkeypatch, kind, n, p, dtype, isa):
                 np.testing.assert_allclose(pull, own_pull, atol=1e-12 * size)
                 np.testing.assert_allclose(gram - np.eye(p + 1), own_gram, atol=1e-11 * size)
                 np.testing.assert_allclose(sums, own_sums, rtol=1e-11, atol=1e-11)
-            same_on_all = kept.setdefault(given is None, (sums, *made[:2], pull, gram))
+            same_on_all = first_results.setdefault(given is None, (sums, *made[:2], pull, gram))
             for one, other in zip(same_on_all, (sums, *made[:2], pull, gram), strict=True):
                 np.testing.assert_array_equal(one, other)
     alone = np.zeros((p + 1, p + 1))

@@ -31,16 +31,16 @@ def variables(beta, gradient, groups=None, lower=0.0, upper=1.0):
 def survey(given_, active=None):
     """The result of the native survey: largest violation, number of free variables, and variables that stay active."""
     found = _core.Survey()
-    found.look(*given_, active)
-    kept, active_now = found.kept(), np.arange(given_[0].size) if active is None else active
-    assert found.n_kept() == kept.size
-    np.testing.assert_array_equal(found.dropped(), active_now[~np.isin(active_now, kept)])
-    return found.violation, found.n_free, kept
+    found.measure(*given_, active)
+    remaining, active_now = found.remaining(), np.arange(given_[0].size) if active is None else active
+    assert found.n_remaining() == remaining.size
+    np.testing.assert_array_equal(found.dropped(), active_now[~np.isin(active_now, remaining)])
+    return found.violation, found.n_free, remaining
 
 
 def select(given_, active, seen, previous, limit):
     found = _core.Survey()
-    found.look(*given_, active)
+    found.measure(*given_, active)
     return found.select(seen, previous, limit)
 
 
@@ -101,8 +101,8 @@ def test_largest_violation(given_, expected):
 )
 def test_surveys_by_hand(given_, active, expected):
     active = None if active is None else np.array(active, dtype=np.int64)
-    for violation, n_free, kept in (survey(given_, active), reference.survey(*given_, active)):
-        assert (violation, n_free, kept.tolist()) == expected
+    for violation, n_free, remaining in (survey(given_, active), reference.survey(*given_, active)):
+        assert (violation, n_free, remaining.tolist()) == expected
 
 
 @pytest.mark.parametrize(
@@ -241,11 +241,11 @@ def test_native_code_agrees_with_the_reference_on_many_variables(n_groups, n_val
         previous = rng.permutation(n)[: n // 10]
         for share in (0.0, 0.5, 1.0):
             seen = rng.random(n) < share
-            found.look(*given_, active)
+            found.measure(*given_, active)
             chosen = found.select(seen, previous, limit)
             expected = reference.select_working_set(*given_, active, seen, previous, limit)
             np.testing.assert_array_equal(chosen, expected)
-        np.testing.assert_array_equal(found.kept(), reference.survey(*given_, active)[2])
+        np.testing.assert_array_equal(found.remaining(), reference.survey(*given_, active)[2])
 
 
 def test_a_survey_is_valid_after_variables_are_dropped():
@@ -255,18 +255,18 @@ def test_a_survey_is_valid_after_variables_are_dropped():
     gradient = rng.integers(-500, 500, 3000) / 4 - 200.0 * (beta - 0.5)  # most variables at bounds are optimal
     given_ = variables(beta, gradient, groups=rng.integers(0, 2, 3000))
     seen = rng.random(3000) < 0.5
-    kept = survey(given_)[2]
-    assert kept.size < 2500
+    remaining = survey(given_)[2]
+    assert remaining.size < 2500
     chosen = select(given_, None, seen, NONE, 400)
-    np.testing.assert_array_equal(chosen, select(given_, kept, seen, NONE, 400))
+    np.testing.assert_array_equal(chosen, select(given_, remaining, seen, NONE, 400))
 
 
 def test_a_survey_keeps_the_arrays_that_it_reads():
     found, beta = _core.Survey(), np.full(1000, 0.5)
-    found.look(beta, np.zeros(1000), np.zeros(1000), np.ones(1000), None, 0, None)
+    found.measure(beta, np.zeros(1000), np.zeros(1000), np.ones(1000), None, 0, None)
     beta = weakref.ref(beta)
     assert beta() is not None
-    found.look(*ONE_GROUP, None)
+    found.measure(*ONE_GROUP, None)
     assert beta() is None
     assert found.select(np.ones(5, dtype=bool), NONE, 2).tolist() == [0, 3]
 
@@ -282,7 +282,7 @@ def test_partners_that_are_0_are_left_out(n_rows, seed, share):
     beta = np.where(rng.random(2 * n_rows) < share, side * rng.choice([0.3, 1.0], 2 * n_rows), 0.0)
     chosen = np.flatnonzero(rng.random(2 * n_rows) < 0.8)
     found = _core.Survey()
-    found.look(beta, np.zeros(2 * n_rows), lower, upper, None, 0, None)
+    found.measure(beta, np.zeros(2 * n_rows), lower, upper, None, 0, None)
     expected = reference.without_partners(chosen, beta, lower, upper, rows)
     assert found.without_partners(chosen, rows, n_rows).tolist() == expected
 
@@ -299,6 +299,6 @@ def test_partners_that_are_0_are_left_out(n_rows, seed, share):
 )
 def test_partners_out_of_range_are_refused(chosen, rows, n_rows):
     found = _core.Survey()
-    found.look(*(np.zeros(4) for _ in range(4)), None, 0, None)
+    found.measure(*(np.zeros(4) for _ in range(4)), None, 0, None)
     with pytest.raises(ValueError, match="rows"):
         found.without_partners(np.array(chosen), np.array(rows), n_rows)

@@ -123,7 +123,7 @@ def conditions(
     )
 
 
-def find_settled(
+def find_screened(
     beta: FloatArray,
     lower: FloatArray,
     upper: FloatArray,

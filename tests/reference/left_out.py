@@ -193,7 +193,7 @@ class _WithoutOne:
     ) -> tuple[bool, float]:
         """Exchange all violating places; return whether there were any, and the largest violation of the others."""
         wrong, worst = False, 0.0
-        dropped = {a for a, kept in zip(list(solved), used, strict=True) if not kept}
+        dropped = {a for a, is_used in zip(list(solved), used, strict=True) if not is_used}
         for a in list(solved):
             if a == self.main:
                 wrong |= a in dropped

@@ -40,12 +40,12 @@ def newton_steps(
         direction, bounded = _towards_face_minimiser(matrix, gradient, F, groups, n_groups)
         room = np.where(direction > 0, upper[F] - beta[F], lower[F] - beta[F])
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.where(direction != 0, room / direction, np.inf)
-        length = min(1.0 if bounded else np.inf, reach.min(initial=np.inf))
+            longest = np.where(direction != 0, room / direction, np.inf)
+        length = min(1.0 if bounded else np.inf, longest.min(initial=np.inf))
         if not np.isfinite(length):
             return STALLED, n_iter, violation  # the objective has no minimum
         target = beta[F] + length * direction
-        stopped = reach <= length
+        stopped = longest <= length
         target[stopped] = np.where(direction > 0, upper[F], lower[F])[stopped]
         gradient += matrix[:, F] @ (target - beta[F])
         beta[F] = target

@@ -18,7 +18,7 @@ from mercer.certificates.roundoff import (
     rounding_of_offsets,
     sum_rounding,
 )
-from mercer.certificates.screening import SolverValues, in_double, product_of, settle, values_of
+from mercer.certificates.screening import SolverValues, in_double, product_of, refine_uncertain, values_of
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.kernels.kernel import finite
@@ -218,13 +218,13 @@ def evaluate(
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
     by_side = by_side and problem.ridge is None
     solver = solver or SolverValues()
-    if (claim := solver.product) is not None:
+    if (product := solver.product) is not None:
         assert isinstance(gram.data, InMemoryRows)
         rows = gram.in_memory_rows
-        rounding = rounding_of(gram, beta, claim[rows])
-        unsettled = float(gram.data.errors_of(claim[None], rows, beta, np.zeros(1, dtype=np.int64))[0])
+        rounding = rounding_of(gram, beta, product[rows])
+        unsettled = float(gram.data.errors_of(product[None], rows, beta, np.zeros(1, dtype=np.int64))[0])
         if unsettled <= solver.largest_error:
-            values = claim[rows]
+            values = product[rows]
             found = conditions_of(problem, beta, values)
             return Evaluation.of(problem, beta, values, offset, *found, rounding + unsettled)
     known = None if before is None else before.known
@@ -235,7 +235,7 @@ def evaluate(
     else:
         values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))
         open_by = known.value_error.copy()
-        settle(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
+        refine_uncertain(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
         rounding = before.value_rounding + rounding_of(gram, problem.by_output(change), values)
     found = conditions_of(problem, beta, values)
     return Evaluation.of(problem, beta, values, offset, *found, rounding, Known(beta.copy(), open_by))
@@ -295,7 +295,7 @@ def carry_over(
         rounding = max(rounding, rounding_of(later_gram, beta, values))
     values = finite(later_gram.kernel, values)
     offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
-    settle(later, later_gram, beta, offset, values, value_error, check, in_double(later, beta, by_side=False))
+    refine_uncertain(later, later_gram, beta, offset, values, value_error, check, in_double(later, beta, by_side=False))
     found = conditions_of(later, beta, values)
     return Evaluation.of(later, beta, values, offset, *found, rounding, Known(beta, value_error))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mercer._core import find_settled
+from mercer._core import find_screened
 from mercer._typing import BoolArray, FloatArray
 from mercer.gram import Gram
 from mercer.kernels.kernel import finite
@@ -97,28 +97,28 @@ def values_of(
     that can move the other way. If a gradient in single precision is further from both levels than its error bound, its
     side is certain. Gradients with an uncertain side are evaluated in double precision, until every side is certain.
     """
-    hint, kept, exact = solver.gradient, solver.tracked, in_double(problem, beta, by_side=False)
+    hint, tracked, exact = solver.gradient, solver.tracked, in_double(problem, beta, by_side=False)
     # Several outputs share kernel values, and nearly every row is a support vector of one of them.
-    plain = problem.n_outputs > 1 or not problem.loss.settles_by_side(problem)
-    if kept is not None and hint is not None and not plain:
+    plain = problem.n_outputs > 1 or not problem.loss.side_determines_loss(problem)
+    if tracked is not None and hint is not None and not plain:
         free = in_double(problem, beta, by_side=True)
         few = by_side and np.count_nonzero(free) < _FEW_FREE * np.count_nonzero(beta)
-        found = _from_tracked(problem, gram, beta, offset, check, hint, kept, free if few else exact)
+        found = _from_tracked(problem, gram, beta, offset, check, hint, tracked, free if few else exact)
         if found is not None:
             return finite(gram.kernel, found[0]), found[1]
-    mostly = plain or np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
+    mostly = plain or np.count_nonzero(gram.with_duplicates(exact)) > _MOSTLY * problem.n
     few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
     value_error = None if mostly or few else gram.single_precision_bound(beta)
     if value_error is None or not np.isfinite(value_error).all():
         return finite(gram.kernel, product_of(problem, gram, beta, check)), np.zeros(problem.n)
     if hint is not None:
-        exact |= ~_settled(problem, beta, hint, np.where(exact, 0.0, value_error), margin=_HINTED)
-    exact = gram.with_repeats(exact)
+        exact |= ~_screened(problem, beta, hint, np.where(exact, 0.0, value_error), margin=_HINTED)
+    exact = gram.with_duplicates(exact)
     values = np.empty(problem.n)
     single, double = np.flatnonzero(~exact), np.flatnonzero(exact)
     values[single], value_error[single] = gram.matvec_bounded(beta, single, check)
     values[double], value_error[double] = gram.matvec(beta, double, check), 0.0
-    settle(problem, gram, beta, offset, values, value_error, check, exact)
+    refine_uncertain(problem, gram, beta, offset, values, value_error, check, exact)
     return finite(gram.kernel, values), value_error
 
 
@@ -135,7 +135,7 @@ def _from_tracked(
     offset: FloatArray,
     check: Callable[[], None] | None,
     hint: FloatArray,
-    kept: TrackedGradient,
+    tracked: TrackedGradient,
     exact: BoolArray,
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return the result of :func:`values_of`, with tracked values for variables that need no double precision.
@@ -144,32 +144,32 @@ def _from_tracked(
     None if a tracked value fails a check. Values with an uncertain side are evaluated again, first in single precision
     if its tighter bound may suffice.
     """
-    value_error, closer = gram.single_precision_bound(kept.update_sum), gram.single_precision_bound(beta)
+    value_error, closer = gram.single_precision_bound(tracked.update_sum), gram.single_precision_bound(beta)
     if value_error is None or closer is None:
         return None
     added = np.abs(problem.linear)  # and subtracted again
     if problem.ridge is not None:
-        added = added + problem.ridge * kept.update_sum
-    size = gram.value_bound() * float(kept.update_sum.sum()) + float(added.max(initial=0.0))
-    value_error += 2.0 * _EPS * (kept.n_terms + 4) * size
+        added = added + problem.ridge * tracked.update_sum
+    size = gram.value_bound() * float(tracked.update_sum.sum()) + float(added.max(initial=0.0))
+    value_error += 2.0 * _EPS * (tracked.n_terms + 4) * size
     if not np.isfinite(value_error).all():
         return None
     witness = np.zeros(problem.n, dtype=bool)  # spread over all variables, because errors may be in some of them only
     witness[::_WITNESSES] = True
     used = beta != 0.0
-    uncertain = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, value_error))
-    wanted = ~gram.with_repeats(uncertain) | witness
-    plan = kept.plan(wanted)
+    uncertain = exact | witness | ~_screened(problem, beta, hint, np.where(exact, 0.0, value_error))
+    wanted = ~gram.with_duplicates(uncertain) | witness
+    plan = tracked.plan(wanted)
     n_used, n_exact, n_uncertain = (int(np.count_nonzero(some)) for some in (used, exact, uncertain))
     between = n_used * n_used if exact[used].all() else 0  # half of the values between support vectors
     if plan.n_values + (n_uncertain + n_exact) * n_used - between > problem.n * n_used:
         return None
     values = plan.run(check)
-    # Here the solver's gradient gives the levels. `settle` decides all sides again, from evaluated values.
+    # Here the solver's gradient gives the levels. `refine_uncertain` decides all sides again, from evaluated values.
     gradient = np.where(uncertain, hint, values + offset)
-    uncertain |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, value_error))
-    double = exact | uncertain & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
-    double, uncertain = gram.with_repeats(double), gram.with_repeats(uncertain)
+    uncertain |= ~_screened(problem, beta, gradient, np.where(exact, 0.0, value_error))
+    double = exact | uncertain & ~_screened(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
+    double, uncertain = gram.with_duplicates(double), gram.with_duplicates(uncertain)
     known = plan.followed | wanted
     for chosen in (double, uncertain & ~double):
         at = np.flatnonzero(chosen)
@@ -177,11 +177,11 @@ def _from_tracked(
         if not (np.abs(values[at] - found) <= value_error[at] + bound)[known[at]].all():
             return None
         values[at], value_error[at] = found, bound
-    settle(problem, gram, beta, offset, values, value_error, check, exact)
+    refine_uncertain(problem, gram, beta, offset, values, value_error, check, exact)
     return values, value_error
 
 
-def settle(
+def refine_uncertain(
     problem: Problem,
     gram: Gram,
     beta: FloatArray,
@@ -193,19 +193,19 @@ def settle(
 ) -> None:
     """Evaluate values in double precision, in place, until `exact` ones have no error and all sides are certain."""
     while value_error.any():
-        matters = exact | ~_settled(problem, beta, values + offset, value_error)
-        chosen = np.flatnonzero(gram.with_repeats(matters) & (value_error > 0.0))
+        matters = exact | ~_screened(problem, beta, values + offset, value_error)
+        chosen = np.flatnonzero(gram.with_duplicates(matters) & (value_error > 0.0))
         if not chosen.size:
             return
         values[chosen], value_error[chosen] = gram.matvec(beta, chosen, check), 0.0
 
 
-def _settled(
+def _screened(
     problem: Problem, beta: FloatArray, gradient: FloatArray, value_error: FloatArray, margin: float = 1.0
 ) -> BoolArray:
     """Mask of variables at a bound whose side is certain: for any true gradient within `margin` times `value_error`."""
     bounds = problem.lower, problem.upper
-    return find_settled(beta, *bounds, gradient, value_error, margin, problem.groups, problem.n_groups)
+    return find_screened(beta, *bounds, gradient, value_error, margin, problem.groups, problem.n_groups)
 
 
 def product_of(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:

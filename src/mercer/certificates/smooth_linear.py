@@ -74,7 +74,7 @@ def evaluate(objective: Objective, rows: Any, w: FloatArray, bias: FloatArray) -
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = float(np.where(squares == 0.0, 0.0, squares / (2.0 * penalty)).sum()) + objective.bregman(f, best)
     if not penalty.all() and objective.loss.excess(f) is None:
-        worst = np.maximum(worst, _reach(objective, rows, f, slopes[0], drift))
+        worst = np.maximum(worst, _largest_change(objective, rows, f, slopes[0], drift))
     error = _EPS * ((abs(rows) @ np.abs(w)).max(axis=0, initial=0.0) + np.abs(f).max(axis=0, initial=0.0))
     primal = 0.5 * float(np.square(np.sqrt(penalty) * w).sum()) + objective.total_loss(f)
     rounding = objective_rounding(objective, f, error, primal)
@@ -104,12 +104,12 @@ def _about_means(objective: Objective, rows: Any) -> Iterator[tuple[slice, Float
         floor = _EPS * np.abs(block).max(axis=0, initial=0.0)
         for _ in range(2 if objective.has_bias else 0):  # the second pass removes the rounding error of the first mean
             block = block - share @ block
-        reach = np.maximum(np.abs(block).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
-        spread = reach * np.sqrt(share @ np.square(block / reach))
+        largest_abs = np.maximum(np.abs(block).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
+        spread = largest_abs * np.sqrt(share @ np.square(block / largest_abs))
         yield part, block, np.maximum(np.maximum(spread, floor) * total, np.finfo(np.float64).tiny)
 
 
-def _reach(objective: Objective, rows: Any, f: FloatArray, slopes: FloatArray, drift: FloatArray) -> float:
+def _largest_change(objective: Objective, rows: Any, f: FloatArray, slopes: FloatArray, drift: FloatArray) -> float:
     """Return the largest change of a decision value by a Newton step; 0 if small, infinite if curvature vanished."""
     columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
     gradient = np.asarray(columns.table.T @ slopes)
@@ -117,5 +117,5 @@ def _reach(objective: Objective, rows: Any, f: FloatArray, slopes: FloatArray, d
     step, shift, curved = newton_step(second_derivatives(objective, columns, f), gradient, drift)
     if curved < newton_step(start, gradient, drift)[2]:
         return float("inf")
-    reach = float(np.abs(columns.table @ step + shift).max(initial=0.0))
-    return reach if reach > _NEAR else 0.0
+    largest_abs = float(np.abs(columns.table @ step + shift).max(initial=0.0))
+    return largest_abs if largest_abs > _NEAR else 0.0

@@ -146,15 +146,15 @@ def penalty_gap(
     `errors` are those of v. The last number is 0 unless `l1_ratio` is 1.
     """
     r = l1_ratio
-    kept = np.clip(v, -r, r)
+    clipped = np.clip(v, -r, r)
     penalty = float((counted * (r * np.abs(w) + 0.5 * (1.0 - r) * np.square(w))).sum())
-    apart = counted * (r * np.abs(w) - w * kept)
+    apart = counted * (r * np.abs(w) - w * clipped)
     unsure = counted * np.abs(w) * errors if r else 0.0 * errors
     if r == 1.0:
         beyond = np.maximum(0.0, np.abs(v) - 1.0 + errors) * counted
         unsure = unsure + _EPS * np.abs(w)
         return penalty, float(np.maximum(0.0, apart).sum()), float(unsure.sum()), float(beyond.max(initial=0.0))
-    away = np.abs(w - (v - kept) / (1.0 - r))
+    away = np.abs(w - (v - clipped) / (1.0 - r))
     apart = np.maximum(0.0, apart) + 0.5 * counted * (1.0 - r) * np.square(away)
     unsure = unsure + counted * (away + errors / (1.0 - r)) * errors
     return penalty, float(apart.sum()), float(unsure.sum()), 0.0

@@ -110,7 +110,7 @@ class Solution:
         Data from which the certificate can be computed; None after pickling, because it refers to the training data.
     n_kernel_values, peak_memory_bytes : int
         See :class:`mercer.Certificate`.
-    held_values : ndarray or None
+    known_products : ndarray or None
         K beta at every row of the Gram matrix in memory (`mercer.gram.backends.InMemoryRows`), if there is one.
     certified : Certificate or None
         Certificate of the fit, whose objectives may be inexact (`objective_error`); None if Ctrl-C skipped it.
@@ -129,7 +129,7 @@ class Solution:
     evidence: QuadraticEvidence | None = field(repr=False)
     n_kernel_values: int
     peak_memory_bytes: int
-    held_values: FloatArray | None = field(default=None, repr=False)
+    known_products: FloatArray | None = field(default=None, repr=False)
     certified: Certificate | None = field(default=None, repr=False)
 
     @classmethod
@@ -207,10 +207,10 @@ class Solution:
     @property
     def product(self) -> Product | None:
         """The point and K times it, for a warm start on the same Gram matrix in memory; None without such a matrix."""
-        if self.held_values is None or self.evidence is None:
+        if self.known_products is None or self.evidence is None:
             return None
         assert isinstance(self.evidence.data, InMemoryRows)
-        return Product(self.beta, self.held_values, self.evidence.data.whole)
+        return Product(self.beta, self.known_products, self.evidence.data.whole)
 
     def certify(self, evaluation: Evaluation) -> Solution:
         """Return this solution with the certificate, the bias and the multipliers of `evaluation`."""
@@ -245,7 +245,7 @@ class Solution:
 
     def __getstate__(self) -> dict[str, Any]:
         certified = None if self.certified is None else self.certificate
-        return {**self.__dict__, "evidence": None, "held_values": None, "certified": certified}
+        return {**self.__dict__, "evidence": None, "known_products": None, "certified": certified}
 
 
 class PreparedCertificate(Protocol):
@@ -275,7 +275,7 @@ class Solutions(Sequence[Solution]):
     n_iter : ndarray of int64 of shape (n_problems,)
     statuses : list of Status
         Status of each certificate.
-    held : PreparedCertificate or None
+    prepared : PreparedCertificate or None
         Results of all problems, if the Gram matrix is in memory.
     whole : callable, optional
         Function that returns the common certificate without making the certificates of the parts. Its argument is the
@@ -289,11 +289,11 @@ class Solutions(Sequence[Solution]):
         n_iter: IndexArray,
         statuses: list[Status],
         make: Callable[[int], Solution],
-        held: PreparedCertificate | None = None,
+        prepared: PreparedCertificate | None = None,
         whole: Callable[[Sequence[Certificate]], Certificate] | None = None,
     ) -> None:
         self.beta, self.biases, self.n_iter, self.statuses = beta, biases, n_iter, statuses
-        self.held, self._whole = held, whole
+        self.prepared, self._whole = prepared, whole
         self._make: Callable[[int], Solution] | None = make
         self._made: list[Solution | None] = [None] * len(statuses)
 
@@ -340,22 +340,22 @@ class Solutions(Sequence[Solution]):
     @property
     def violations(self) -> FloatArray:
         """KKT violation of each certificate, (n_problems,)."""
-        if self.held is not None:
-            return self.held.violations
+        if self.prepared is not None:
+            return self.prepared.violations
         return np.array([one.proved.kkt_violation for one in self])
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[k] for k in range(len(self))[number]]
         number = range(len(self))[number]
-        held = self._made[number]
-        if held is None:
+        prepared = self._made[number]
+        if prepared is None:
             assert self._make is not None
-            held = self._made[number] = self._make(number)
-        return held
+            prepared = self._made[number] = self._make(number)
+        return prepared
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": list(self), "_make": None, "_whole": None, "held": None}
+        return {**self.__dict__, "_made": list(self), "_make": None, "_whole": None, "prepared": None}
 
 
 @final

@@ -26,14 +26,14 @@ def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
     """Return the values as a float32 or float64 array, and the number of bytes that were copied for this."""
     refuse_mask(values, what)
     found = np.asarray(values)
-    kept = found.dtype in FLOATS
+    is_float = found.dtype in FLOATS
     # Native code cannot read an unaligned view in place. A field of a packed record is such a view.
-    if kept and found.flags.aligned:
+    if is_float and found.flags.aligned:
         return found, 0 if isinstance(values, np.ndarray) else found.nbytes
     if found.dtype.kind not in "biufO":
         raise ValueError(f"{what} must hold real numbers, got {found.dtype}: encode text, dates and categories first")
     try:
-        converted = np.array(found, dtype=found.dtype if kept else np.float64)
+        converted = np.array(found, dtype=found.dtype if is_float else np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must hold real numbers, but {error}") from error
     return converted, converted.nbytes

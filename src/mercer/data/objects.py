@@ -51,7 +51,7 @@ class ObjectRows(Data):
     @property
     def stored(self) -> Any:
         """The rows in a new container of the kind in which the user gave them."""
-        return _taken(self._container, self.index)
+        return _selected(self._container, self.index)
 
     def rows(self, idx: Rows) -> ObjectRows:
         """Return the chosen rows; the objects are shared, never copied."""
@@ -95,7 +95,7 @@ def _container(X: Any) -> Any:
     return np.asarray(X) if hasattr(X, "__array__") else list(X)
 
 
-def _taken(container: Any, index: npt.NDArray[np.int64]) -> Any:
+def _selected(container: Any, index: npt.NDArray[np.int64]) -> Any:
     if isinstance(container, np.ndarray):
         return container[index]
     if hasattr(container, "iloc"):

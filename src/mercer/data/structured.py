@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from mercer.data.checks import Rows, row_index
 from mercer.data.rows import Data
 
-Kept = TypeVar("Kept")
+Derived = TypeVar("Derived")
 
 STRINGS, TOKENS, SETS = "strings", "lists of tokens", "sets"
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
@@ -119,13 +119,13 @@ class Structured(Data):
         """All numbered rows, of which these are some."""
         return Structured._of(self._store, np.arange(self._store.lengths.size))
 
-    def derived(self, key: Hashable, make: Callable[[Structured], Kept]) -> Kept:
+    def derived(self, key: Hashable, make: Callable[[Structured], Derived]) -> Derived:
         """Return what `make` finds out about all numbered rows; it is found once, and kept under its key."""
         with _MAKING:
             if key not in self._store.derived:
                 self._store.derived[key] = make(self.whole)
-        kept: Kept = self._store.derived[key]
-        return kept
+        value: Derived = self._store.derived[key]
+        return value
 
     def rows(self, idx: Rows) -> Structured:
         """Return the chosen rows; their letters are shared, never copied."""

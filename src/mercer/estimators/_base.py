@@ -43,8 +43,12 @@ class HoldsKernel:
 
     def _takes_values(self) -> bool:
         """Whether X holds kernel values."""
-        held = self.kernel
-        return held.takes_values if isinstance(held, Kernel) else isinstance(held, str) and held == "precomputed"
+        current = self.kernel
+        return (
+            current.takes_values
+            if isinstance(current, Kernel)
+            else isinstance(current, str) and current == "precomputed"
+        )
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the estimator and of its kernel.
@@ -66,12 +70,12 @@ class HoldsKernel:
         inner: dict[str, dict[str, Any]] = {}
         for path in list(params):
             name, _, rest = path.partition("__")
-            held = params.get(name, getattr(self, name, None))
-            if rest and (isinstance(held, Kernel) or (name == "kernel" and _has_parameters(held))):
+            current = params.get(name, getattr(self, name, None))
+            if rest and (isinstance(current, Kernel) or (name == "kernel" and _has_parameters(current))):
                 inner.setdefault(name, {})[rest] = params.pop(path)
             elif rest and name == "kernel":
                 raise ValueError(
-                    f"kernel={held!r} has no parameters of its own to set {path!r}: give a Kernel object, or a "
+                    f"kernel={current!r} has no parameters of its own to set {path!r}: give a Kernel object, or a "
                     "function that is an object with get_params and set_params."
                 )
         super().set_params(**params)  # type: ignore[misc]
@@ -80,15 +84,15 @@ class HoldsKernel:
         return self
 
 
-def _has_parameters(held: Any) -> bool:
-    return not isinstance(held, type) and hasattr(held, "get_params") and hasattr(held, "set_params")
+def _has_parameters(current: Any) -> bool:
+    return not isinstance(current, type) and hasattr(current, "get_params") and hasattr(current, "set_params")
 
 
-def _changed(held: Any, values: dict[str, Any]) -> Any:
+def _changed(current: Any, values: dict[str, Any]) -> Any:
     """Return a copy of the kernel with these parameters."""
-    if isinstance(held, Kernel):
-        return held.with_params(**values)
-    other = deepcopy(held)
+    if isinstance(current, Kernel):
+        return current.with_params(**values)
+    other = deepcopy(current)
     other.set_params(**values)
     return other
 

@@ -54,10 +54,10 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
             return raw
 
         def without_folds(check: Check) -> FloatArray:
-            def fit(kept: IndexArray, out: IndexArray) -> FloatArray:
+            def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
                 found, biases = np.zeros((gram.n, len(tasks))), np.zeros(len(tasks))
-                for number, task in enumerate(make_tasks(codes[kept], n_classes, self._scheme)):
-                    rows = kept[task.rows]
+                for number, task in enumerate(make_tasks(codes[remaining], n_classes, self._scheme)):
+                    rows = remaining[task.rows]
                     if not rows.size:  # both classes have one row each, and these are in this fold
                         continue
                     found[rows, number], biases[number] = learnt(replace(task, rows=rows), gram.restrict(rows), check)

@@ -19,7 +19,7 @@ from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.gram import CachePolicy, Gram
 from mercer.multiclass import training
-from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT, held_by_calibration
+from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT, bytes_of_calibration
 from mercer.multiclass.coefficients import PairCoefficients
 from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.prediction import predicted_classes
@@ -104,7 +104,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         return super()._besides + (", and probabilities come from folds" if self._has_probabilities() else "")
 
     def _known_values(self, rows: npt.NDArray[np.int64]) -> FloatArray | None:
-        return self.machines_.held_values(rows)
+        return self.machines_.known_products(rows)
 
     def _check_probabilities(self, gram: Gram, labels: Labels) -> None:
         """Refuse ``probability=True`` if the kernel or the classes do not allow a calibration."""
@@ -138,21 +138,21 @@ class MarginClassifier(HasProbabilities, DualMachine):
         sizes = np.array([labels.rows.size]) if joint else self.machines_.tasks.sizes
         self._choose_values(labels, sizes=sizes, refits=joint, convex=gram.is_convex)
 
-        held = 0
+        peak_bytes = 0
 
         def without_rows(check: Callable[[], None]) -> FloatArray:
-            nonlocal held
+            nonlocal peak_bytes
             problems, starts = self._followed_problems(penalties)
             parts = [task.rows for task in self.machines_.tasks]
             if joint:
                 return joint_left_out(problems[0], starts[0], gram, check=check)
             rows, name = np.arange(gram.n), "probability=True"
             raw, _, found = LooPass(problems, starts, parts, gram, rows, name=name, check=check).run()
-            held = max((one.peak_memory_bytes for one in found), default=0)
+            peak_bytes = max((one.peak_memory_bytes for one in found), default=0)
             return raw
 
         def without_folds(check: Callable[[], None]) -> FloatArray:
-            nonlocal held
+            nonlocal peak_bytes
             control = Control(Limits(self.tol, max_seconds=max_seconds), interruption=Interruption(self._search))
             found = cross_fitted(
                 gram,
@@ -165,15 +165,15 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 folds=labels.folds,
                 check=check,
             )
-            held = found.peak_memory_bytes
+            peak_bytes = found.peak_memory_bytes
             return found.raw
 
         left_out = without_folds if self.calibration_values_ == FOLDS else without_rows
         raw = self._left_out_in_time(left_out, max_seconds, began)
         if raw is not None:
             self._calibrate(self._as_predicted(raw), labels, self.multi_class)
-            self._held_for_probabilities = max(held, held_by_calibration(raw, labels.classes.size))
-            self._warn_of_memory(self._held_for_probabilities)
+            self._calibration_bytes = max(peak_bytes, bytes_of_calibration(raw, labels.classes.size))
+            self._warn_of_memory(self._calibration_bytes)
 
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[Problem], list[FloatArray]]:
         """Return the problems and solutions from which the leave-one-out values are computed."""
@@ -229,8 +229,10 @@ class MarginClassifier(HasProbabilities, DualMachine):
         """Store `n_support_` and `dual_coef_`; `support_codes` are the classes of the support vectors, in order."""
         self._scheme = scheme
         self.n_support_ = np.bincount(support_codes, minlength=self.classes_.size).astype(np.int32)
-        held = self._coefficients
-        self.dual_coef_ = self._as_the_rows((held.table if isinstance(held, PairCoefficients) else held).T)
+        peak_bytes = self._coefficients
+        self.dual_coef_ = self._as_the_rows(
+            (peak_bytes.table if isinstance(peak_bytes, PairCoefficients) else peak_bytes).T
+        )
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return decision values.

@@ -47,7 +47,7 @@ class DualMachine(Iterated, KernelMachine):
     """One or several machines whose dual problems are solved and certified by :mod:`mercer.solvers`."""
 
     warm_start: bool
-    _held_for_probabilities = 0  # bytes; peak memory of the pass for the probabilities
+    _calibration_bytes = 0  # bytes; peak memory of the pass for the probabilities
     _silent = False  # True if the caller reports how the fit ended, so that the estimator does not warn
 
     @contextmanager
@@ -122,8 +122,12 @@ class DualMachine(Iterated, KernelMachine):
         Its peak memory is that of the whole fit, including the pass for the probabilities.
         """
         found = self._solved().certificate
-        held = self._held_for_probabilities
-        return found if held <= found.peak_memory_bytes else replace(found, peak_memory_bytes=held)
+        calibration_bytes = self._calibration_bytes
+        return (
+            found
+            if calibration_bytes <= found.peak_memory_bytes
+            else replace(found, peak_memory_bytes=calibration_bytes)
+        )
 
     @property
     def coef_(self) -> Any:
@@ -181,9 +185,9 @@ class DualMachine(Iterated, KernelMachine):
         """
         machine = copy(self)
         machine.kernel = machine.kernel_ = kernel
-        kept = data.rows(self.support_)
-        if isinstance(kept, (ObjectRows, Structured, Vectors)):
-            machine.support_vectors_ = as_scikit_learn_has_it(kept.stored)
+        vectors = data.rows(self.support_)
+        if isinstance(vectors, (ObjectRows, Structured, Vectors)):
+            machine.support_vectors_ = as_scikit_learn_has_it(vectors.stored)
         if isinstance(data, Vectors):
             machine.n_features_in_ = data.p
         return machine
@@ -209,7 +213,7 @@ class DualMachine(Iterated, KernelMachine):
 
         None if the solver did not store them.
         """
-        known = self._solutions[0].held_values
+        known = self._solutions[0].known_products
         return None if known is None else known[rows, None]
 
     @property

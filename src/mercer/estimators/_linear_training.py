@@ -209,8 +209,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         self.n_iter_ = max(one.n_iter for one in solutions)
         self.trace_: list[TraceRow] = [row for one in solutions for row in one.trace]
         self.certificate_ = combine([one.certificate for one in solutions])
-        held = self.certificate_.peak_memory_bytes + table.copied_bytes + rows.bytes_held
-        self.certificate_ = replace(self.certificate_, peak_memory_bytes=held)
+        peak_bytes = self.certificate_.peak_memory_bytes + table.copied_bytes + rows.memory_bytes
+        self.certificate_ = replace(self.certificate_, peak_memory_bytes=peak_bytes)
 
     @property
     def solution_(self) -> LinearSolution | LinearSolutions:

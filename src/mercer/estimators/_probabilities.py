@@ -45,7 +45,7 @@ _FITTED = (
     "calibration_reason_",
     "loo_decision_",
     "cross_fitted_decision_",
-    "_held_for_probabilities",
+    "_calibration_bytes",
 )
 
 # Largest sizes for which "auto" uses leave-one-out decision values.
@@ -57,13 +57,13 @@ _SIGN_OF_LIFE_SECONDS = 2.0  # seconds between two lines of verbose output
 
 def _with_signs_of_life(check: Check, began: float, what: str) -> Check:
     """Return a function that calls `check` and reports on stderr what is being computed."""
-    told = -np.inf
+    reported = -np.inf
 
     def audible() -> None:
-        nonlocal told
+        nonlocal reported
         now = time.perf_counter()
-        if now >= told + _SIGN_OF_LIFE_SECONDS:
-            told = now
+        if now >= reported + _SIGN_OF_LIFE_SECONDS:
+            reported = now
             print(f"{now - began:8.1f} s  {what} for the probabilities", file=sys.stderr)
         check()
 

@@ -25,7 +25,7 @@ from mercer.solvers.paths.incremental import Solved, solve_incremental
 
 
 @dataclass(frozen=True, eq=False)
-class RowsHeld:
+class TrainingRows:
     """The training rows of a machine, and what the next exact update needs.
 
     Attributes
@@ -51,16 +51,18 @@ class RowsHeld:
         """Indices of the rows of positive weight."""
         return np.flatnonzero(self.weights > 0.0)
 
-    def without(self, gone: IndexArray) -> tuple[RowsHeld, IndexArray]:
+    def without(self, gone: IndexArray) -> tuple[TrainingRows, IndexArray]:
         """Return the rows that remain after the removal of `gone`, and their indices in these rows."""
-        kept = np.setdiff1d(np.arange(self.data.n), gone)
-        data = self.data.rows(kept)
+        remaining = np.setdiff1d(np.arange(self.data.n), gone)
+        data = self.data.rows(remaining)
         if isinstance(data, Precomputed):  # only kernel values with the remaining rows are kept
-            data = Precomputed(data.array[:, kept])
+            data = Precomputed(data.array[:, remaining])
         data.names = self.data.names
-        return replace(self, data=data, targets=self.targets[kept], weights=self.weights[kept]), kept
+        return replace(self, data=data, targets=self.targets[remaining], weights=self.weights[remaining]), remaining
 
-    def followed_by(self, data: Data, targets: npt.NDArray[Any], weights: FloatArray) -> tuple[RowsHeld, IndexArray]:
+    def followed_by(
+        self, data: Data, targets: npt.NDArray[Any], weights: FloatArray
+    ) -> tuple[TrainingRows, IndexArray]:
         """Return these rows followed by new ones, and for each row its index in these rows: -1 for a new row."""
         together = self.data.followed_by(data)
         together.names = self.data.names
@@ -79,13 +81,13 @@ class RowsHeld:
 class Change(NamedTuple):
     """A change of the training rows, for which the machine must be updated.
 
-    `last` are the rows before the change, `held` the rows after it, and `gram` is the Gram matrix of those rows of
-    `held` that have a positive weight. `origin` holds the index of each of these rows among the rows of `last` with
+    `last` are the rows before the change, `sample` the rows after it, and `gram` is the Gram matrix of those rows of
+    `sample` that have a positive weight. `origin` holds the index of each of these rows among the rows of `last` with
     positive weight, or -1 for a new row. `began` is the time at which the update began.
     """
 
-    last: RowsHeld
-    held: RowsHeld
+    last: TrainingRows
+    now: TrainingRows
     gram: Gram
     origin: IndexArray
     began: float
@@ -94,7 +96,7 @@ class Change(NamedTuple):
 class ChangesRows(DualMachine):
     """A machine whose training rows can be changed after `fit`, with exact incremental and decremental updates."""
 
-    _held: RowsHeld
+    _current_rows: TrainingRows
 
     def forget(self, rows: Any) -> Self:
         """Remove training rows: the machine is then the one that the remaining rows train.
@@ -140,35 +142,35 @@ class ChangesRows(DualMachine):
         and each coefficient that changes, and f^3 multiplications for f free support vectors. The first call costs
         n * n_SV kernel values more. ``probability=True`` adds a calibration.
         """
-        held = self._rows_held()
-        gone = _checked_rows(rows, held.data.n)
+        sample = self._rows_in_use()
+        gone = _checked_rows(rows, sample.data.n)
         if gone.size == 0:
             return self
         began = time.perf_counter()
-        later, kept = held.without(gone)
+        later, remaining = sample.without(gone)
         if not later.rows.size:
             raise ValueError(
-                f"rows must leave some, but are all {held.rows.size} rows that the machine was trained on: fit a new "
+                f"rows must leave some, but are all {sample.rows.size} rows that the machine was trained on: fit a new "
                 "machine."
             )
-        self._check_left(held, later)
-        self._change(held, later, kept, began)
+        self._check_left(sample, later)
+        self._change(sample, later, remaining, began)
         return self
 
     def _with_more(
         self, X: Any, y: Any, sample_weight: Any, read_targets: Callable[[Any], npt.NDArray[Any]]
-    ) -> tuple[RowsHeld, RowsHeld, IndexArray, float]:
+    ) -> tuple[TrainingRows, TrainingRows, IndexArray, float]:
         """Return the arguments of :meth:`_change` for added rows; `read_targets` converts y to numbers."""
         began = time.perf_counter()
-        held = self._rows_held()
-        if isinstance(held.data, Precomputed):
+        sample = self._rows_in_use()
+        if isinstance(sample.data, Precomputed):
             raise ValueError(
                 "partial_fit cannot add rows to a machine on a precomputed kernel: the values between them and the "
                 "rows that it holds are not in X. Fit it to the larger matrix, or give the kernel itself."
             )
         data = check_rows(self, X, self.kernel_, reset=False, y=y)
-        later, origin = held.followed_by(data, read_targets(y), check_sample_weight(sample_weight, data.n))
-        return held, later, origin, began
+        later, origin = sample.followed_by(data, read_targets(y), check_sample_weight(sample_weight, data.n))
+        return sample, later, origin, began
 
     def _own_rows(self, X: Any, y: Any) -> Data:
         """Return a copy of the rows of the first batch."""
@@ -179,14 +181,14 @@ class ChangesRows(DualMachine):
 
     def _keep_rows(self) -> Self:
         """Store the rows of `fit` for later updates."""
-        self._held = self._rows_held()
+        self._current_rows = self._rows_in_use()
         return self
 
-    def _rows_held(self) -> RowsHeld:
+    def _rows_in_use(self) -> TrainingRows:
         """Return the stored training rows, or those of `fit`; raise ValueError if they are not available."""
         self._check_is_fitted()
-        held: RowsHeld | None = self.__dict__.get("_held")
-        if held is None:
+        sample: TrainingRows | None = self.__dict__.get("_current_rows")
+        if sample is None:
             solutions = self._solved()
             evidence = solutions[0].evidence
             if evidence is None or isinstance(evidence.kernel, EvaluatedKernel):
@@ -197,27 +199,27 @@ class ChangesRows(DualMachine):
                 )
             targets, weights = self._fit_targets()
             nothing: list[Evaluation | None] = [None] * len(solutions)
-            held = RowsHeld(evidence.data, targets, weights, nothing, evidence.whole())
-            if held.rows.size < held.data.n and held.gram is not None:
-                held = replace(held, gram=held.gram.restrict(held.rows))
-        if held.gram is None:
-            held = replace(held, gram=self._gram(self.kernel_, held.data, held.rows))
-        return held
+            sample = TrainingRows(evidence.data, targets, weights, nothing, evidence.whole())
+            if sample.rows.size < sample.data.n and sample.gram is not None:
+                sample = replace(sample, gram=sample.gram.restrict(sample.rows))
+        if sample.gram is None:
+            sample = replace(sample, gram=self._gram(self.kernel_, sample.data, sample.rows))
+        return sample
 
-    def _change(self, held: RowsHeld, later: RowsHeld, origin: IndexArray, began: float) -> None:
-        """Update the machine from the rows `held` to the rows `later`.
+    def _change(self, sample: TrainingRows, later: TrainingRows, origin: IndexArray, began: float) -> None:
+        """Update the machine from the rows `sample` to the rows `later`.
 
-        `origin` holds the index of each row of `later` in `held`, or -1 for a new row.
+        `origin` holds the index of each row of `later` in `sample`, or -1 for a new row.
         """
         with self._all_or_nothing():
             gram = self._gram(self.kernel_, later.data, later.rows)
-            place = np.full(held.data.n, -1, dtype=np.int64)
-            place[held.rows] = np.arange(held.rows.size)
+            place = np.full(sample.data.n, -1, dtype=np.int64)
+            place[sample.rows] = np.arange(sample.rows.size)
             of = origin[later.rows]
-            change = Change(held, later, gram, np.where(of >= 0, place[of], -1), began)
+            change = Change(sample, later, gram, np.where(of >= 0, place[of], -1), began)
             evaluations = self._solve_change(change)
             drop_record(self)
-            self._held = replace(later, gram=gram, evaluations=evaluations)
+            self._current_rows = replace(later, gram=gram, evaluations=evaluations)
             if isinstance(later.data, Precomputed):  # new rows must bring kernel values with the remaining rows only
                 self.n_features_in_ = later.data.n
                 if hasattr(self, "feature_names_in_"):
@@ -257,7 +259,7 @@ class ChangesRows(DualMachine):
         """Return the targets (or class numbers) and the weights of the rows of `fit`."""
 
     @abstractmethod
-    def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
+    def _check_left(self, sample: TrainingRows, later: TrainingRows) -> None:
         """Raise ValueError if no machine can be trained on the remaining rows."""
 
     @abstractmethod

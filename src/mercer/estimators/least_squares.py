@@ -159,8 +159,8 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         if self._has_probabilities():
             self._choose_values(labels)
 
-            def without(kept: IndexArray, out: IndexArray) -> FloatArray:
-                there = rows[kept]
+            def without(remaining: IndexArray, out: IndexArray) -> FloatArray:
+                there = rows[remaining]
                 found = least_squares.solve(table[there], labels.signs[there], alpha, labels.weights[there])
                 return table[rows[out]] @ found.w + found.bias
 

@@ -207,19 +207,19 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
             def without_folds(check: Check) -> FloatArray:
                 weights, signs = labels.weights[labels.rows], targets[labels.rows]
 
-                def fit(kept: IndexArray, out: IndexArray) -> FloatArray:
+                def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
                     own = ridge.solve(
-                        gram.restrict(kept),
-                        signs[kept],
+                        gram.restrict(remaining),
+                        signs[remaining],
                         penalty,
-                        weights[kept],
+                        weights[remaining],
                         has_bias=True,
                         n_jobs=self.n_jobs,
                         memory_limit=self.memory_limit,
                         check=check,
                     )
                     beta = np.zeros_like(signs)
-                    beta[kept] = own.beta
+                    beta[remaining] = own.beta
                     return gram.matvec(beta, out, check) + own.bias
 
                 return by_folds(labels.folds, penalty.size, fit, check)

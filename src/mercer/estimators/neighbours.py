@@ -145,12 +145,14 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         if self.prototypes == "support_vectors":
             self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y, labels.uneven_weights)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
-        kept = data.rows(chosen)
+        stored_rows = data.rows(chosen)
         self.spec_ = ForKernelNeighborsClassifier(n_neighbors=wanted, every_row=self.prototypes == "all")
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.kernel_, self.prototype_indices_ = kernel, chosen
-        self._codes, self._own = labels.codes[chosen], kernel.diag(kept)
-        self.X_fit_ = kept.stored if isinstance(kept, (ObjectRows, Structured, Vectors)) else np.empty((0, 0))
+        self._codes, self._own = labels.codes[chosen], kernel.diag(stored_rows)
+        self.X_fit_ = (
+            stored_rows.stored if isinstance(stored_rows, (ObjectRows, Structured, Vectors)) else np.empty((0, 0))
+        )
         return self
 
     def kneighbors(self, X: Any) -> tuple[FloatArray, IndexArray]:

@@ -154,9 +154,9 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
             gram = self._gram_of_fit()
             self._choose_values(labels)
 
-            def without(kept: IndexArray, out: IndexArray) -> FloatArray:
+            def without(remaining: IndexArray, out: IndexArray) -> FloatArray:
                 others = np.zeros_like(coefficients)
-                others[kept] = coefficients[kept]
+                others[remaining] = coefficients[remaining]
                 return gram.matvec(others, out)
 
             if self.calibration_values_ == FOLDS:

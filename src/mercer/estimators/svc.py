@@ -13,7 +13,7 @@ from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._labels import Labels, check_classes, class_numbers
-from mercer.estimators._row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
 from mercer.estimators._validation import check_penalty
 from mercer.kernels import Gamma, Kernel
 from mercer.multiclass import training
@@ -338,7 +338,7 @@ class SVC(ChangesRows, MarginClassifier):
     def _begin(self, C: float, machine_spec: specs.ForSVC) -> None:
         """Note what will be trained."""
         self.C_, self.spec_ = C, specs.ForJointSVC(C=C) if self.multi_class == training.JOINT else machine_spec
-        self.__dict__.pop("_held", None)
+        self.__dict__.pop("_current_rows", None)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SVC:
         """Add training rows: the machine is then the one that all rows together train.
@@ -410,20 +410,20 @@ class SVC(ChangesRows, MarginClassifier):
     def _fit_targets(self) -> tuple[Any, Any]:
         return self._codes, np.ones(self._codes.size) if self._weights is None else self._weights
 
-    def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
-        lost = np.setdiff1d(held.targets[held.rows], later.targets[later.rows])
+    def _check_left(self, sample: TrainingRows, later: TrainingRows) -> None:
+        lost = np.setdiff1d(sample.targets[sample.rows], later.targets[later.rows])
         if lost.size:
             raise ValueError(
                 f"rows must leave some of every class, but hold all that the machine was trained on of class "
                 f"{self.classes_[lost].tolist()[0]!r}: without it, fit a new machine to the others."
             )
 
-    def _labels(self, held: RowsHeld) -> Labels:
-        return Labels(self.classes_, held.targets, held.weights, held.rows, self.class_weight_)
+    def _labels(self, sample: TrainingRows) -> Labels:
+        return Labels(self.classes_, sample.targets, sample.weights, sample.rows, self.class_weight_)
 
-    def _problems(self, held: RowsHeld) -> tuple[training.Tasks, list[tuple[Problem, Any]]]:
+    def _problems(self, sample: TrainingRows) -> tuple[training.Tasks, list[tuple[Problem, Any]]]:
         """Return the tasks of the machines, and the problem and row numbers of each; classes may lack rows."""
-        labels, machine_spec = self._labels(held), self.spec_
+        labels, machine_spec = self._labels(sample), self.spec_
         codes, penalties = labels.codes[labels.rows], labels.penalties(machine_spec.C)
         tasks = training.make_tasks(codes, self.classes_.size, self.machines_.scheme)
         if isinstance(machine_spec, specs.ForJointSVC):
@@ -440,15 +440,15 @@ class SVC(ChangesRows, MarginClassifier):
 
     def _solve_change(self, change: Change) -> list[Evaluation | None]:
         control = self._control()
-        held = change.held
+        sample = change.now
         self._refuse_groups()
-        self._check_probabilities(change.gram, self._labels(held))
-        tasks, now = self._problems(held)
+        self._check_probabilities(change.gram, self._labels(sample))
+        tasks, now = self._problems(sample)
         solutions, evaluations = self._solve_incremental(change, self._problems(change.last)[1], now, control)
-        machines = training.Machines(self.machines_.scheme, self.classes_.size, tasks, solutions, held.rows.size)
+        machines = training.Machines(self.machines_.scheme, self.classes_.size, tasks, solutions, sample.rows.size)
         self._begin_probabilities()
-        self._weights = held.weights
-        self._take(machines, held.data, held.rows, held.targets)
+        self._weights = sample.weights
+        self._take(machines, sample.data, sample.rows, sample.targets)
         return evaluations
 
     def _refuse_groups(self) -> None:
@@ -461,7 +461,7 @@ class SVC(ChangesRows, MarginClassifier):
 
     def _finish_change(self, change: Change) -> None:
         if self._has_probabilities():
-            labels = self._labels(change.held)
+            labels = self._labels(change.now)
             seconds = self._limits().max_seconds
             penalties = labels.penalties(self.C_)
             self._calibrate_in_time(change.gram, labels, penalties, seconds, change.began)

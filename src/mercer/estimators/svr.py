@@ -11,7 +11,7 @@ from mercer import specs
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice, check_number
 from mercer.estimators._dual import VectorRegressor
-from mercer.estimators._row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
 from mercer.estimators._validation import check_finite_penalty, check_targets
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
@@ -188,7 +188,7 @@ class SVR(ChangesRows, VectorRegressor):
         """
         with self._all_or_nothing():
             self._train(X, y, sample_weight, self._asked())
-            self.__dict__.pop("_held", None)
+            self.__dict__.pop("_current_rows", None)
             return self
 
     def _asked(self) -> specs.ForSVR:
@@ -242,18 +242,18 @@ class SVR(ChangesRows, VectorRegressor):
     def _fit_targets(self) -> tuple[Any, Any]:
         return self._targets, np.ones(self._targets.size) if self._weights is None else self._weights
 
-    def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
+    def _check_left(self, sample: TrainingRows, later: TrainingRows) -> None:
         """Accept any remaining rows: a regressor can be trained on them."""
 
-    def _problem(self, held: RowsHeld, gram: Gram) -> tuple[Problem, Any]:
-        rows = held.rows
-        return self.spec_.problem(held.targets[rows], self.spec_.C * held.weights[rows], gram), np.arange(rows.size)
+    def _problem(self, sample: TrainingRows, gram: Gram) -> tuple[Problem, Any]:
+        rows = sample.rows
+        return self.spec_.problem(sample.targets[rows], self.spec_.C * sample.weights[rows], gram), np.arange(rows.size)
 
     def _solve_change(self, change: Change) -> list[Evaluation | None]:
         control = self._control()
-        held = change.held
-        last, now = self._problem(change.last, change.gram), self._problem(held, change.gram)
+        sample = change.now
+        last, now = self._problem(change.last, change.gram), self._problem(sample, change.gram)
         solutions, evaluations = self._solve_incremental(change, [last], [now], control)
-        self._targets, self._weights = held.targets, held.weights
-        self._take(now[0], solutions, held.data, held.rows)
+        self._targets, self._weights = sample.targets, sample.weights
+        self._take(now[0], solutions, sample.data, sample.rows)
         return evaluations

@@ -79,9 +79,9 @@ class Monomials:
         orders, runs, firsts = [np.ones(1)], np.zeros(1), np.full(1, -1)
         for k in range(1, self.degree + 1):
             # A run of r equal factors at the front was one of r - 1: k! / (... r!) = (k-1)! / (... (r-1)!) * k / r.
-            pieces = [slice(start, None) for start in self._suffixes[k - 1]]
-            runs = np.concatenate([np.where(firsts[at] == j, runs[at] + 1.0, 1.0) for j, at in enumerate(pieces)])
-            orders.append(np.concatenate([orders[-1][at] for at in pieces]) * k / runs)
+            chunks = [slice(start, None) for start in self._suffixes[k - 1]]
+            runs = np.concatenate([np.where(firsts[at] == j, runs[at] + 1.0, 1.0) for j, at in enumerate(chunks)])
+            orders.append(np.concatenate([orders[-1][at] for at in chunks]) * k / runs)
             firsts = np.repeat(np.arange(self.p), np.diff(self._starts[k]))
         return orders
 

@@ -204,9 +204,9 @@ class Nystroem(HoldsKernel, DenseMap):
         self._noise = 2.0 * roundoff * eigenvalues.size  # relative to the largest eigenvalue
         cut_off = self._noise * float(np.abs(eigenvalues).max(initial=0.0))
         self._refuted = bool((eigenvalues < -cut_off).any())
-        kept = np.flatnonzero(eigenvalues > cut_off)[::-1]
-        self.eigenvalues_ = eigenvalues[kept]
-        self.normalization_ = vectors[:, kept] / np.sqrt(self.eigenvalues_)
+        positive = np.flatnonzero(eigenvalues > cut_off)[::-1]
+        self.eigenvalues_ = eigenvalues[positive]
+        self.normalization_ = vectors[:, positive] / np.sqrt(self.eigenvalues_)
 
     def _measured(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the columns of the training rows, and compute the residual at the end."""

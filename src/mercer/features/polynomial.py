@@ -84,16 +84,16 @@ class _Polynomials(FeatureMap):
         )
 
     def _sparse(self, rows: Vectors) -> sp.csr_array:
-        pieces = []
+        chunks = []
         for levels, orders in self._products.sparse(rows.stored):
             with np.errstate(over="ignore", invalid="ignore"):
                 for k, scale in self._scales.items():
                     levels[k].data *= scale * np.sqrt(orders[k]) if self._weighted else scale
                 block = sp.hstack([levels[k] for k in self._scales], format="csr")
                 block = block if self._rotation is None else block @ self._rotation
-                pieces.append(block.astype(rows.dtype))
-            self._check_finite(pieces[-1].data)
-        columns = sp.vstack(pieces, format="csr")
+                chunks.append(block.astype(rows.dtype))
+            self._check_finite(chunks[-1].data)
+        columns = sp.vstack(chunks, format="csr")
         columns.sort_indices()
         return columns
 

@@ -128,14 +128,14 @@ def _alignment(K: Any, other: Any, X: Any, n_jobs: int | None, *, centered: bool
         )
     n = left.n
     height = max(1, BLOCK_VALUES // max(1, n))
-    pieces = [np.arange(first, min(first + height, n)) for first in range(0, n, height)]
+    chunks = [np.arange(first, min(first + height, n)) for first in range(0, n, height)]
     sides = (left, right)
     means = [np.zeros(n), np.zeros(n)]
     if centered:
-        means = [np.concatenate([side.rows(at).mean(axis=1) for at in pieces]) for side in sides]
+        means = [np.concatenate([side.rows(at).mean(axis=1) for at in chunks]) for side in sides]
     sizes = [0.0, 0.0]
     products = np.zeros(3)  # <K, L>, <K, K>, <L, L>
-    for at in pieces:
+    for at in chunks:
         blocks = []
         for k, (side, mean) in enumerate(zip(sides, means, strict=True)):
             block = side.rows(at)

@@ -19,10 +19,10 @@ from mercer.gram.evaluated_backend import EvaluatedBackend as EvaluatedBackend
 from mercer.gram.in_memory import InMemoryBackend as InMemoryBackend
 from mercer.gram.in_memory import InMemoryRows as InMemoryRows
 from mercer.gram.layout import Layout as Layout
-from mercer.gram.native import MAX_PROGRAM, MAX_STACK, shared_reach
+from mercer.gram.native import MAX_PROGRAM, MAX_STACK, shared_exponent_span_of
 from mercer.gram.native import NativeBackend as NativeBackend
-from mercer.gram.native import exponent_reach as exponent_reach
-from mercer.gram.rounding import Sums, integers_reach, sq_distance_error
+from mercer.gram.native import exponent_span_of as exponent_span_of
+from mercer.gram.rounding import Sums, integer_norms, sq_distance_error
 from mercer.gram.threads import n_threads as n_threads
 from mercer.gram.threads import threads_that_pay as threads_that_pay
 from mercer.kernels import Kernel, stack_depth
@@ -30,7 +30,7 @@ from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import Op, Program
 
-_REACH = 1e5  # largest scale times squared distance at which inner products leave a kernel value 10 digits
+_MAX_EXPONENT_SPAN = 1e5  # largest scale times squared distance at which inner products leave a kernel value 10 digits
 _ENTRY_LENGTH = 5  # integer multiplications that take as long as one entry of a sparse row
 _LOOSER = 2.0  # largest ratio of the rounding bound for integers to that for floating-point numbers
 
@@ -67,8 +67,8 @@ def select_backend(
     """
     if isinstance(kernel, EvaluatedKernel):
         assert isinstance(data, Precomputed)
-        held = InMemoryBackend(data, n_jobs=n_jobs)
-        return held, f"the values of {kernel!r} are all in memory"
+        in_memory = InMemoryBackend(data, n_jobs=n_jobs)
+        return in_memory, f"the values of {kernel!r} are all in memory"
     program = kernel.lower()
     by_python = partial(BlockBackend, kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)
     if program is None and kernel.is_native:
@@ -107,9 +107,9 @@ def _of_numbers(
     if shift is not None:
         assert isinstance(data, Dense)
         layout = Layout(program, data, SparseForm(shift))
-        reach = exponent_reach(program, data, layout)
-        if reach + shared_reach(program, layout) <= _REACH:
-            native = NativeBackend(program, data, reach=reach, layout=layout, n_jobs=n_jobs)
+        exponent_span = exponent_span_of(program, data, layout)
+        if exponent_span + shared_exponent_span_of(program, layout) <= _MAX_EXPONENT_SPAN:
+            native = NativeBackend(program, data, exponent_span=exponent_span, layout=layout, n_jobs=n_jobs)
             form = layout.rows(data)
             assert isinstance(form, CSR)
             share = form.matrix.nnz / (data.n * data.p)
@@ -118,13 +118,15 @@ def _of_numbers(
                 "entries repeat their column's prevailing value, and are left out"
             )
     layout = Layout(program, data)
-    reach = exponent_reach(program, data, layout)
-    direct = not reach <= _REACH
+    exponent_span = exponent_span_of(program, data, layout)
+    direct = not exponent_span <= _MAX_EXPONENT_SPAN
     if direct and not isinstance(layout.rows(data), Dense):
         return by_python(), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
     if direct or (integers and _are_far(integers, program, data, layout)):
         integers = None
-    backend = NativeBackend(program, data, direct=direct, reach=reach, layout=layout, integers=integers, n_jobs=n_jobs)
+    backend = NativeBackend(
+        program, data, direct=direct, exponent_span=exponent_span, layout=layout, integers=integers, n_jobs=n_jobs
+    )
     how = "; numbers are multiples of a step, which single precision multiplies as integers" if integers else ""
     return backend, f"{kernel!r} runs as native tiles ({backend.isa}, {backend.n_threads} threads){how}"
 
@@ -134,7 +136,9 @@ def _are_far(integers: IntegerForm, program: Program, data: Data, layout: Layout
     distances = [step for step in program if step[0] is Op.SQDIST]
     if not distances:
         return False
-    reach, norm = layout.sq_reach(distances[0]) ** 0.5, float(integers.norms(data).max())
-    far = reach + integers_reach(norm, centred=True)
+    exponent_span, norm = layout.sq_radius(distances[0]) ** 0.5, float(integers.norms(data).max())
+    far = exponent_span + integer_norms(norm, centred=True)
     of_integers, of_numbers = Sums.of_integers(data.p, centred=True), Sums.of_dense(data.p)
-    return sq_distance_error(of_integers, far, far) > _LOOSER * sq_distance_error(of_numbers, reach, reach)
+    return sq_distance_error(of_integers, far, far) > _LOOSER * sq_distance_error(
+        of_numbers, exponent_span, exponent_span
+    )

@@ -12,14 +12,14 @@ from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data, Dense, Vectors
 from mercer.gram.backend import Backend
 from mercer.gram.layout import Layout
-from mercer.gram.native import exponent_reach, roundoff_of
+from mercer.gram.native import exponent_span_of, roundoff_of
 from mercer.gram.threads import n_threads
 from mercer.kernels import Kernel, Precomputed
 
 _MOST_VALUES = 1 << 21  # 16 MiB of float64
 _LEAST_VALUES = 1 << 10
 _CALL_NANOSECONDS = 4e7
-_PIECES = 4  # of a call that threads take: a number that does not depend on theirs, so that sums do not either
+_CHUNKS = 4  # of a call that threads take: a number that does not depend on theirs, so that sums do not either
 _SPARSE_LOSS = 2.0**9  # of squared distances of CSR rows: closer rows are subtracted (mercer.data.vectors)
 _LEAST_COLUMNS = 256  # of a piece: native code looks at each column before it looks at pairs
 
@@ -50,7 +50,7 @@ class BlockBackend(Backend):
         self._kernel = kernel
         self.kernel_is_expensive = self.values_are_slow = not isinstance(kernel, Precomputed)  # the caller keeps those
         self.n_threads = n_threads(n_jobs) if kernel.is_native else 1
-        self._pieces = _PIECES if kernel.is_native else 1
+        self._chunks = _CHUNKS if kernel.is_native else 1
         work = 0.0 if data is None else kernel.work(data)
         most = _MOST_VALUES if memory_limit is None else min(_MOST_VALUES, max(_LEAST_VALUES, memory_limit // 8))
         self.values_per_call = int(min(most, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
@@ -65,7 +65,7 @@ class BlockBackend(Backend):
             return 1.0
         layout = Layout(program, data)
         rows = layout.rows(data)
-        lost = 0.0 if isinstance(rows, Dense) else min(_SPARSE_LOSS, exponent_reach(program, data, layout))
+        lost = 0.0 if isinstance(rows, Dense) else min(_SPARSE_LOSS, exponent_span_of(program, data, layout))
         return roundoff_of(program, layout, rows) + 2.0 * lost
 
     def block(
@@ -82,21 +82,21 @@ class BlockBackend(Backend):
         del rounded  # they always are
         n_rows, n_columns = out.shape
         width = n_columns
-        if self._pieces > 1:
-            width = max(_LEAST_COLUMNS, self.values_per_call // (self._pieces * max(1, n_rows)))
-        pieces = [
+        if self._chunks > 1:
+            width = max(_LEAST_COLUMNS, self.values_per_call // (self._chunks * max(1, n_rows)))
+        chunks = [
             (rows, columns)
             for columns in _parts(n_columns, width)
             for rows in self._row_parts(n_rows, min(width, n_columns))
         ]
 
-        def evaluate(piece: tuple[slice, slice]) -> float:
-            rows, columns = piece
+        def evaluate(chunk: tuple[slice, slice]) -> float:
+            rows, columns = chunk
             block = self._kernel.block(_part(left, left_rows, rows), _part(right, right_rows, columns))
             out[rows, columns] = block
             return _largest_size(block)
 
-        self._largest = max([self._largest, *self._each(evaluate, pieces, left, right)])
+        self._largest = max([self._largest, *self._each(evaluate, chunks, left, right)])
 
     def matvec(
         self,
@@ -130,21 +130,21 @@ class BlockBackend(Backend):
         return self._largest
 
     def _row_parts(self, n_rows: int, n_columns: int) -> list[slice]:
-        return _parts(n_rows, self.values_per_call // (self._pieces * max(1, n_columns)))
+        return _parts(n_rows, self.values_per_call // (self._chunks * max(1, n_columns)))
 
-    def _each(self, evaluate: Callable[[Any], Any], pieces: Sequence[Any], left: Data, right: Data) -> list[Any]:
-        n_helpers = min(self.n_threads, len(pieces)) - 1
+    def _each(self, evaluate: Callable[[Any], Any], chunks: Sequence[Any], left: Data, right: Data) -> list[Any]:
+        n_helpers = min(self.n_threads, len(chunks)) - 1
         if n_helpers < 1:
-            return [evaluate(piece) for piece in pieces]
+            return [evaluate(chunk) for chunk in chunks]
         # Ctrl-C reaches this thread alone: what the kernel derives from all rows is found here, by one value.
         self._kernel.block(left.rows([0]), right.rows([0]))
-        found: list[Any] = [None] * len(pieces)
-        waiting = iter(range(len(pieces)))  # advanced by one thread at a time: the interpreter sees to that
+        found: list[Any] = [None] * len(chunks)
+        waiting = iter(range(len(chunks)))  # advanced by one thread at a time: the interpreter sees to that
 
         def work() -> None:
             try:
                 for i in waiting:
-                    found[i] = evaluate(pieces[i])
+                    found[i] = evaluate(chunks[i])
             except BaseException:
                 for _ in waiting:  # no thread is to begin another part
                     pass

@@ -45,9 +45,9 @@ class CachedRows:
         if wanted.size > self.capacity:
             return None
         self._clock += 1
-        held = self._slots[wanted]
-        self._last_used[held[held >= 0]] = self._clock
-        missing = wanted[held < 0]
+        found = self._slots[wanted]
+        self._last_used[found[found >= 0]] = self._clock
+        missing = wanted[found < 0]
         if missing.size:
             self._take(missing, evaluate)
         return self._slots[rows]
@@ -74,20 +74,20 @@ class CachedRows:
             evaluate(rows, self._fresh[: rows.size])
             self._values[places] = self._fresh[: rows.size]
         self._slots[missing], self._owners[free], self._last_used[free] = free, missing, self._clock
-        kept = 8 * self._n * int(np.count_nonzero(self._owners >= 0))
-        self.peak_bytes = max(self.peak_bytes, kept + (0 if self._fresh is None else self._fresh.nbytes))
+        cached = 8 * self._n * int(np.count_nonzero(self._owners >= 0))
+        self.peak_bytes = max(self.peak_bytes, cached + (0 if self._fresh is None else self._fresh.nbytes))
 
 
 def combined(
-    kept: RealArray, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
+    cached: RealArray, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
 ) -> FloatArray:
-    """Return weighted sums of rows of `kept` at chosen columns: (m,), or (m, t) for weights with t columns."""
-    n_columns = kept.shape[1] if columns is None else columns.size
+    """Return weighted sums of rows of `cached` at chosen columns: (m,), or (m, t) for weights with t columns."""
+    n_columns = cached.shape[1] if columns is None else columns.size
     stacked = weights[:, None] if weights.ndim == 1 else weights
     sums = np.zeros((stacked.shape[1], n_columns))
     for out, column in zip(sums, stacked.T, strict=True):
         used = np.flatnonzero(column)
-        combine_rows(select_isa(), kept, slots[used], columns, column[used], out, n_threads)
+        combine_rows(select_isa(), cached, slots[used], columns, column[used], out, n_threads)
     return sums[0] if weights.ndim == 1 else sums.T
 
 

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 BLOCK = 256  # rows of a block that LAPACK factorises in one call
 WORK = 2**29  # multiplications between two calls of `check`, about 50 ms of one core
-LOOK_SECONDS = 0.05  # seconds between two calls of `check` while a thread computes
+CHECK_SECONDS = 0.05  # seconds between two calls of `check` while a thread computes
 
 
 def no_check() -> None:
@@ -127,9 +127,9 @@ def inverse_columns(factor: RealArray, check: Check = no_check) -> Iterator[tupl
     """Yield L^-1 in pieces of its columns, each without the zeros above: (j, L^-1[j:, j : j + width])."""
     n = factor.shape[0]
     for first, last in _blocks(n):
-        piece = np.eye(n - first, last - first, dtype=factor.dtype)
-        solve_lower(factor[first:, first:], piece, check)
-        yield first, piece
+        chunk = np.eye(n - first, last - first, dtype=factor.dtype)
+        solve_lower(factor[first:, first:], chunk, check)
+        yield first, chunk
 
 
 def abandonable(compute: Callable[[], Result], check: Check = no_check) -> Result:
@@ -151,7 +151,7 @@ def abandonable(compute: Callable[[], Result], check: Check = no_check) -> Resul
     thread = threading.Thread(target=work, name="mercer-lapack", daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(LOOK_SECONDS)
+        thread.join(CHECK_SECONDS)
         check()
     if errors:
         raise errors[0]

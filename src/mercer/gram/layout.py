@@ -52,7 +52,7 @@ class Layout:
         self._parts: list[View | float] = views or [0.0]
         if not self._alone:
             self._parts = [*([0.0] if inner else []), *(view for view in views if view not in inner)]
-        self._held: dict[int, tuple[Data, Vectors]] = {}
+        self._converted: dict[int, tuple[Data, Vectors]] = {}
         self._widths: list[int] = []
         rows = self._rows = self.rows(data)
         self.columns: list[list[int]] = []
@@ -83,9 +83,9 @@ class Layout:
             If a map returns another number of features than for the training rows, or if entries are negative and the
             kernel does not allow that.
         """
-        held = self._held.get(id(data))
-        if held is not None:
-            return held[1]
+        known = self._converted.get(id(data))
+        if known is not None:
+            return known[1]
         given = data if self._form is None else self._form.of(data)
         if not isinstance(given, Vectors):
             raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")
@@ -96,7 +96,7 @@ class Layout:
             raise ValueError(f"rows must have {self._widths} features in every table, got {widths}")
         self._widths = widths
         rows = side_by_side(parts)
-        self._held[id(data)] = (data, rows)
+        self._converted[id(data)] = (data, rows)
         return rows
 
     @lazy_property
@@ -118,7 +118,7 @@ class Layout:
                 centre[self._chosen(argument)] = 0.0
         return centre
 
-    def sq_reach(self, step: tuple[Op, View | float]) -> float:
+    def sq_radius(self, step: tuple[Op, View | float]) -> float:
         """Return the largest squared distance to the centre, in the columns that a step of the program reads."""
         part, centre = self._part(self._rows, step), self.centre
         if centre is not None and part is not self._rows:
@@ -129,7 +129,7 @@ class Layout:
         """Return the largest squared norm of the columns that a step of the program reads."""
         return float(self._part(self._rows, step).sq_norms().max(initial=0.0))
 
-    def sum_reach(self, step: tuple[Op, View | float]) -> float:
+    def largest_row_sum(self, step: tuple[Op, View | float]) -> float:
         """Return the largest sum of absolute entries of the columns that a step of the program reads."""
         return float(row_sums(as_data(abs(self._part(self._rows, step).stored))).max(initial=0.0))
 

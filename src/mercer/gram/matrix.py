@@ -164,7 +164,7 @@ class Gram:
     def should_cache_rows(self) -> bool:
         """Whether a solver should cache rows: the kernel is expensive, rows are not cached here, and they fit."""
         fits = self.room // 2 >= self.n * np.dtype(np.float32).itemsize
-        return fits and self.kernel_is_expensive and not self._store.kept_width
+        return fits and self.kernel_is_expensive and not self._store.cached_width
 
     @property
     def kernel_is_expensive(self) -> bool:
@@ -184,7 +184,7 @@ class Gram:
         """
         backend = self._store.backend
         scratch = backend.scratch_bytes + backend.n_threads * backend.thread_bytes
-        return self._store.kept.peak_bytes + scratch + self.data.copied_bytes + self._beside
+        return self._store.cached_rows.peak_bytes + scratch + self.data.copied_bytes + self._beside
 
     @property
     def roundoff(self) -> float:
@@ -210,7 +210,7 @@ class Gram:
 
         None if rows are cached, or if the kernel has no program.
         """
-        tiles = None if self._store.kept_width else self.tiles
+        tiles = None if self._store.cached_width else self.tiles
         if tiles is None:
             return None
         table = tiles.isa, tiles.kernel, tiles.table, tiles.centre
@@ -255,7 +255,7 @@ class Gram:
         return view
 
     @lazy_property
-    def folded(self) -> tuple[Gram, IndexArray] | None:
+    def deduplicated(self) -> tuple[Gram, IndexArray] | None:
         """The view of the distinct rows, and the number of each row in it; None if no row is repeated.
 
         Kernel values are evaluated for distinct rows only, so duplicates cost none.
@@ -266,14 +266,14 @@ class Gram:
         if once.size == self._idx.size:
             return None
         view = self._view(None if np.array_equal(once, np.arange(self.data.n)) else once, self._beside)
-        view.folded = None
+        view.deduplicated = None
         return view, which
 
-    def with_repeats(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def with_duplicates(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return the mask `chosen`, extended by all duplicates of its rows: they share kernel values."""
-        if self.folded is None:
+        if self.deduplicated is None:
             return chosen
-        view, which = self.folded
+        view, which = self.deduplicated
         rows = np.zeros(view.n, dtype=bool)
         rows[which[chosen]] = True
         return rows[which]
@@ -312,11 +312,11 @@ class Gram:
         """
         if not self.n or self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
             return True
-        return self._store.look_at(self._row_numbers()) if self._idx is not None else self._store.is_convex
+        return self._store.is_convex_on(self._row_numbers()) if self._idx is not None else self._store.is_convex
 
     def _row_numbers(self) -> IndexArray | None:
         """The numbers of the distinct rows in the origin; None for all rows."""
-        return self._idx if self.folded is None else self.folded[0]._row_numbers()
+        return self._idx if self.deduplicated is None else self.deduplicated[0]._row_numbers()
 
     def block(self, rows: IndexArray | None = None, cols: IndexArray | None = None) -> FloatArray:
         """Return K[rows, cols]; None means all. The result is a view of an array with padded rows."""
@@ -338,8 +338,8 @@ class Gram:
         if out.size == 0:
             return
         yield from self._store.backend.prepare()
-        if self.folded is not None:
-            yield from self._fill_folded(*self.folded, out, rows, cols, rounded=rounded)
+        if self.deduplicated is not None:
+            yield from self._fill_deduplicated(*self.deduplicated, out, rows, cols, rounded=rounded)
             return
         row_idx = self._translate(rows)
         if rows is cols and out.size <= 2 * self.values_per_call:
@@ -348,7 +348,7 @@ class Gram:
             yield
             return
         col_idx = self._translate(cols)
-        height = max(1, self.values_per_call // max(1, out.shape[1], self._store.kept_width))
+        height = max(1, self.values_per_call // max(1, out.shape[1], self._store.cached_width))
         for first in range(0, out.shape[0], height):
             part = slice(first, min(first + height, out.shape[0]))
             at = np.arange(part.start, part.stop) if row_idx is None else row_idx[part]
@@ -369,17 +369,17 @@ class Gram:
         `out` has shape (n,), or (n, t) for weights of shape (len(cols), t); `rows` are all rows by default. With
         `single`, kernel values may be evaluated in single precision; sums are always in double precision.
         """
-        if self.folded is not None:
-            view, which = self.folded
-            wanted, repeats = fold(which if rows is None else which[rows], view.n)
+        if self.deduplicated is not None:
+            view, which = self.deduplicated
+            wanted, inverse = fold(which if rows is None else which[rows], view.n)
             change = np.zeros((view.n, *out.shape[1:]))
             yield from view.accumulate(change, *summed(which[cols], weights, view.n), rows=wanted, single=single)
-            out[slice(None) if rows is None else rows] += change[wanted][repeats]
+            out[slice(None) if rows is None else rows] += change[wanted][inverse]
             return
         weights = np.ascontiguousarray(weights)
         row_idx, col_idx = self._translate(rows), self._translate(cols)
         assert col_idx is not None
-        if cols.size >= _SQUARE and (rows is None or rows.size == self.n) and not self._store.kept_width:
+        if cols.size >= _SQUARE and (rows is None or rows.size == self.n) and not self._store.cached_width:
             stacked = weights if weights.ndim == 2 else weights[:, None]
             between = yield from self._products_between(col_idx, stacked, single=single)
             if between is not None:
@@ -387,18 +387,18 @@ class Gram:
                 rows = without(cols, None, self.n)
                 row_idx = self._translate(rows)
         n_rows = self.n if rows is None else rows.size
-        width = max(16, self._values_times(weights) // max(1, n_rows, self._store.kept_width))
+        width = max(16, self._values_times(weights) // max(1, n_rows, self._store.cached_width))
         # A call evaluates few values of an expensive kernel; then 16 columns are too many for all rows.
-        height = max(1, n_rows if self._store.kept_width else max(_LEAST_ROWS, 4 * self.values_per_call // width))
+        height = max(1, n_rows if self._store.cached_width else max(_LEAST_ROWS, 4 * self.values_per_call // width))
         for first in range(0, cols.size, width):
             part = slice(first, first + width)
             for top in range(0, n_rows, height):
-                piece = slice(top, min(top + height, n_rows))
+                chunk = slice(top, min(top + height, n_rows))
                 at = row_idx
                 if height < n_rows:
-                    at = np.arange(piece.start, piece.stop) if row_idx is None else row_idx[piece]
+                    at = np.arange(chunk.start, chunk.stop) if row_idx is None else row_idx[chunk]
                 change = self._store.combine(at, col_idx[part], weights[part], single)
-                add_to(out[piece] if rows is None else out, None if rows is None else rows[piece], change)
+                add_to(out[chunk] if rows is None else out, None if rows is None else rows[chunk], change)
                 yield
 
     def matvec(
@@ -418,10 +418,10 @@ class Gram:
         check : callable, optional
             It may raise, to stop the work.
         """
-        if self.folded is not None:
-            view, which = self.folded
-            wanted, repeats = fold(which if rows is None else which[rows], view.n)
-            return view.matvec(sums_of(which, vectors, view.n), wanted, check)[repeats]
+        if self.deduplicated is not None:
+            view, which = self.deduplicated
+            wanted, inverse = fold(which if rows is None else which[rows], view.n)
+            return view.matvec(sums_of(which, vectors, view.n), wanted, check)[inverse]
         stacked = vectors if vectors.ndim == 2 else vectors[:, None]
         is_used = (stacked != 0.0).any(axis=1) if vectors.ndim == 2 else vectors != 0.0
         used = np.flatnonzero(is_used)
@@ -487,8 +487,8 @@ class Gram:
         """
         if self._store.keeps_all:
             return None
-        if self.folded is not None:
-            view, which = self.folded
+        if self.deduplicated is not None:
+            view, which = self.deduplicated
             bound = view.single_precision_bound(sums_of(which, vector, view.n))
             return None if bound is None else bound[which]
         used = np.flatnonzero(vector != 0.0)
@@ -504,11 +504,11 @@ class Gram:
 
         For backends whose :meth:`single_precision_bound` is not None.
         """
-        if self.folded is not None:
-            view, which = self.folded
-            wanted, repeats = fold(which[rows], view.n)
+        if self.deduplicated is not None:
+            view, which = self.deduplicated
+            wanted, inverse = fold(which[rows], view.n)
             found = view.matvec_bounded(sums_of(which, vector, view.n), wanted, check)
-            return found[0][repeats], found[1][repeats]
+            return found[0][inverse], found[1][inverse]
         used = np.flatnonzero(vector != 0.0)
         columns, coefficients = self._translate(used), np.ascontiguousarray(vector[used, None])
         values, bounds = np.empty(rows.size), np.empty(rows.size)
@@ -523,7 +523,7 @@ class Gram:
                 check()
         return values, bounds
 
-    def _fill_folded(
+    def _fill_deduplicated(
         self,
         view: Gram,
         which: IndexArray,
@@ -534,16 +534,16 @@ class Gram:
         rounded: bool,
     ) -> Iterator[None]:
         """Write K[rows, cols] from the values between distinct rows."""
-        some_rows, row_repeats = fold(which if rows is None else which[rows], view.n)
-        some_cols, col_repeats = (
-            (some_rows, row_repeats) if rows is cols else fold(which if cols is None else which[cols], view.n)
+        some_rows, row_inverse = fold(which if rows is None else which[rows], view.n)
+        some_cols, col_inverse = (
+            (some_rows, row_inverse) if rows is cols else fold(which if cols is None else which[cols], view.n)
         )
-        if some_rows.size == row_repeats.size and some_cols.size == col_repeats.size:
+        if some_rows.size == row_inverse.size and some_cols.size == col_inverse.size:
             yield from view.fill_block(out, some_rows, some_cols, rounded=rounded)
             return
         values = np.empty((some_rows.size, some_cols.size), dtype=out.dtype)
         yield from view.fill_block(values, some_rows, some_cols, rounded=rounded)
-        gather_rows(values, row_repeats, col_repeats, out, self.n_threads)
+        gather_rows(values, row_inverse, col_inverse, out, self.n_threads)
         yield
 
     def _values_times(self, vectors: FloatArray) -> int:

@@ -14,7 +14,7 @@ from mercer.data.checks import distinct
 from mercer.gram.backend import Backend, Tiles
 from mercer.gram.encodings.integers import IntegerForm
 from mercer.gram.layout import Layout
-from mercer.gram.rounding import NormClasses, Rounding, Sums, integers_reach
+from mercer.gram.rounding import NormClasses, Rounding, Sums, integer_norms
 from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.program import PASSES, Op, Program, Step
 
@@ -42,8 +42,8 @@ class NativeBackend(Backend):
     direct : bool, default False
         Whether distances are computed from differences of coordinates. Inner products are twice as fast, but lose
         digits if rows are much closer to each other than to their mean.
-    reach : float, default 0
-        The result of :func:`exponent_reach` for the program on these rows.
+    exponent_span : float, default 0
+        The result of :func:`exponent_span_of` for the program on these rows.
     layout : Layout, optional
         The layout of the program on the training rows, if it is known.
     integers : IntegerForm, optional
@@ -58,7 +58,7 @@ class NativeBackend(Backend):
         data: Data,
         *,
         direct: bool = False,
-        reach: float = 0.0,
+        exponent_span: float = 0.0,
         layout: Layout | None = None,
         integers: IntegerForm | None = None,
         n_jobs: int | None = None,
@@ -73,7 +73,7 @@ class NativeBackend(Backend):
         self._calls = TileCalls(kernel, self._centre, length + 20, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
         self.values_per_call = self._calls.values_per_call
-        self.roundoff = roundoff_of(program, self._layout, rows) + (0.0 if direct else 2.0 * reach)
+        self.roundoff = roundoff_of(program, self._layout, rows) + (0.0 if direct else 2.0 * exponent_span)
         self._program, self._direct = program, direct
         # Passes over chosen columns use column numbers of the whole table, so it is not narrowed for them.
         is_wide = isinstance(rows, CSR) and rows.is_wide and not self._layout.columns
@@ -168,9 +168,9 @@ class NativeBackend(Backend):
         return self._rounding(data, data).value_bound
 
     def _rounding(self, left: Data, right: Data) -> Rounding:
-        held = self._roundings.get((id(left), id(right)))
-        if held is not None:
-            return held[2]
+        known = self._roundings.get((id(left), id(right)))
+        if known is not None:
+            return known[2]
         one, other = self._layout.rows(left), self._layout.rows(right)
         longest = max(_longest_row(one), _longest_row(other))
         sums = Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
@@ -184,16 +184,16 @@ class NativeBackend(Backend):
         return rounding
 
     def _norm_classes(self, data: Data, *, are_integers: bool) -> NormClasses:
-        held = self._norms.get((id(data), are_integers))
-        if held is not None:
-            return held[1]
+        known = self._norms.get((id(data), are_integers))
+        if known is not None:
+            return known[1]
         rows, centred = self._layout.rows(data), self._centre is not None
         norms = np.zeros(rows.n)
         with np.errstate(over="ignore", invalid="ignore"):
             if centred or not are_integers:
                 norms += np.sqrt(rows.sq_norms(self._centre))
             if are_integers and self._integers:
-                norms += integers_reach(self._integers.norms(rows), centred=centred)
+                norms += integer_norms(self._integers.norms(rows), centred=centred)
             classes = NormClasses(norms * _NORM_ROUNDING)
         self._norms[id(data), are_integers] = (data, classes)
         return classes
@@ -216,9 +216,9 @@ class NativeBackend(Backend):
         """Return the table for native code; for sparse rows with `columns`, it has only these columns."""
         are_integers = single and self._integers is not None
         key = id(data), 0 if columns is None else columns.size, are_integers
-        held = self._tables.get(key)
-        if held is not None:
-            return held[1]
+        known = self._tables.get(key)
+        if known is not None:
+            return known[1]
         rows = self._layout.rows(data)
         if isinstance(rows, Dense):
             table = self._integers.table(rows) if are_integers and self._integers else Table(rows.array)
@@ -251,7 +251,7 @@ def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
     """
     found = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * _most_factors(program)
     if not isinstance(rows, Dense):
-        found += 2.0 * shared_reach(program, layout)
+        found += 2.0 * shared_exponent_span_of(program, layout)
     if any(op is Op.TANH for op, _ in program):
         products = {step for step in program if step[0] is Op.DOT}
         found += sum(distance_sensitivity(program, step) * layout.sq_norm(step) for step in products)
@@ -272,7 +272,7 @@ def _most_factors(program: Program) -> float:
     return stack.pop()
 
 
-def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -> float:
+def exponent_span_of(program: Program, data: Data, layout: Layout | None = None) -> float:
     """Return how much squared distances can change the logarithm of a kernel value on these rows; 0 without distances.
 
     The error of a distance from inner products is a few units of roundoff of the squared distance *to the mean*. Times
@@ -282,14 +282,14 @@ def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -
     if not distances or data.n == 0:
         return 0.0
     found = layout or Layout(program, data)
-    return sum(distance_sensitivity(program, step) * found.sq_reach(step) for step in distances)
+    return sum(distance_sensitivity(program, step) * found.sq_radius(step) for step in distances)
 
 
-def shared_reach(program: Program, layout: Layout) -> float:
-    """Return the same as `exponent_reach`, for L1 and chi-squared distances of CSR rows (see :func:`roundoff_of`)."""
+def shared_exponent_span_of(program: Program, layout: Layout) -> float:
+    """Return the same as `exponent_span_of`, for L1 and chi-squared distances of CSR rows (see :func:`roundoff_of`)."""
     steps = {step for step in program if step[0] in (Op.L1, Op.CHI2)}
     with np.errstate(over="ignore", invalid="ignore"):
-        return sum(distance_sensitivity(program, step) * 2.0 * layout.sum_reach(step) for step in steps)
+        return sum(distance_sensitivity(program, step) * 2.0 * layout.largest_row_sum(step) for step in steps)
 
 
 def distance_sensitivity(program: Program, distance: Step) -> float:

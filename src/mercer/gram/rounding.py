@@ -47,7 +47,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def of_integers(cls, p: int, *, centred: bool) -> Sums:
-        """Return the summation of integers, which is exact; see :func:`integers_reach` for what `centred` means."""
+        """Return the summation of integers, which is exact; see :func:`integer_norms` for what `centred` means."""
         return cls(p, _OF_INTEGERS - 4 if centred else 2)
 
     @classmethod
@@ -56,7 +56,7 @@ class Sums(NamedTuple):
         return cls(n_terms, n_terms)
 
 
-def integers_reach(norms: Norms, *, centred: bool) -> Norms:
+def integer_norms(norms: Norms, *, centred: bool) -> Norms:
     """Return the norms that bounds use for rows of integers; with a centre, they are added to the centred norms.
 
     The error of a multiple is a share of the number as given, wherever the centre is.

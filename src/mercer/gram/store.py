@@ -22,7 +22,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_FACTORED, MAX_POINTS, Diagnosis, diagnosis_of, first_refuted
 
 _FEW_POINTS = 500  # rows; checked for a message if no conclusion for all rows is possible
-_KEPT_SHARE = 0.75  # share of the memory limit for rows that problems share; the rest is for solvers
+_CACHE_SHARE = 0.75  # share of the memory limit for rows that problems share; the rest is for solvers
 _THREADS = 16  # threads whose memory is counted, whatever their true number: what fits must not change the iterates
 _ALLOCATOR_BYTES = 16 << 20  # bytes that the allocator keeps when short-lived arrays are freed
 
@@ -46,17 +46,17 @@ class Store:
         self.backend_reason = reason
         self.n_values = 0
         self.memory_limit = memory_limit
-        taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
-        left = max(0, memory_limit - taken)
-        most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
+        reserved = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
+        left = max(0, memory_limit - reserved)
+        most = int(_CACHE_SHARE * left) // max(1, 8 * data.n)
         pays = keep is CachePolicy.FULL or (
             backend.values_are_slow if keep is CachePolicy.NON_NATIVE else backend.kernel_is_expensive
         )
         fit = most >= data.n and not kernel.takes_values
         self.keeps_all = keep in (CachePolicy.NON_NATIVE, CachePolicy.FULL) and pays and fit
         some = keep in (CachePolicy.EXPENSIVE, CachePolicy.NON_NATIVE) and pays
-        self.kept = CachedRows(data.n, min(data.n, most) if self.keeps_all or some else 0)
-        self.room = left - 8 * data.n * self.kept.capacity
+        self.cached_rows = CachedRows(data.n, min(data.n, most) if self.keeps_all or some else 0)
+        self.room = left - 8 * data.n * self.cached_rows.capacity
         self._by_thread = threading.local()
 
     @lazy_property
@@ -79,35 +79,35 @@ class Store:
         return arena
 
     @property
-    def kept_width(self) -> int:
+    def cached_width(self) -> int:
         """Values that are evaluated for each requested row, whatever the columns; 0 if rows are not cached."""
-        return self.data.n if self.kept.capacity else 0
+        return self.data.n if self.cached_rows.capacity else 0
 
     def block(self, rows: IndexArray, cols: IndexArray | None, out: RealArray, *, rounded: bool = False) -> None:
         """Write K[rows, cols] into `out`, from cached rows if there is a cache."""
-        slots = self.kept.slots(rows, self._evaluate_rows)
+        slots = self.cached_rows.slots(rows, self._evaluate_rows)
         if slots is None:
             self._evaluate_block(rows, cols, out, rounded=rounded)
         else:
-            gather_rows(self.kept.values, slots, cols, out, self.backend.n_threads)
+            gather_rows(self.cached_rows.values, slots, cols, out, self.backend.n_threads)
 
     def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
         """K[rows, cols] @ weights, from cached rows (K is symmetric) if there is a cache."""
-        slots = self.kept.slots(cols, self._evaluate_rows)
+        slots = self.cached_rows.slots(cols, self._evaluate_rows)
         if slots is None:
             n_rows = self.data.n if rows is None else rows.size
             self.n_values += n_rows * cols.size
             stacked = weights[:, None] if weights.ndim == 1 else np.ascontiguousarray(weights)
             sums = self.backend.matvec(self.data, rows, self.data, cols, stacked, single=single)
             return sums[:, 0] if weights.ndim == 1 else sums
-        return combined(self.kept.values, slots, rows, weights, self.backend.n_threads)
+        return combined(self.cached_rows.values, slots, rows, weights, self.backend.n_threads)
 
     @lazy_property
     def is_convex(self) -> bool:
         """Whether the whole matrix is known to be positive semidefinite; False if it is too large to check."""
-        return self.look_at(None)
+        return self.is_convex_on(None)
 
-    def look_at(self, idx: IndexArray | None) -> bool:
+    def is_convex_on(self, idx: IndexArray | None) -> bool:
         """Whether the matrix of these rows is positive semidefinite; False if it is too large to check."""
         n = self.data.n if idx is None else idx.size
         most = MAX_FACTORED if self._is_in_memory else MAX_POINTS
@@ -115,12 +115,12 @@ class Store:
             return False
         # Several threads of BLAS make small factorisations slower, a hundred times on a busy machine.
         with blas_threads(n**3 / 6):
-            look, refuted = first_refuted(self.kernel, self._rows(idx), most, values=self._values_of(idx))
-        self.n_values += 0 if isinstance(self.backend, EvaluatedBackend) else look.n_values
+            sample, refuted = first_refuted(self.kernel, self._rows(idx), most, values=self._values_of(idx))
+        self.n_values += 0 if isinstance(self.backend, EvaluatedBackend) else sample.n_values
         return not refuted
 
     def diagnosis(self, idx: IndexArray | None) -> Diagnosis:
-        """What is known about the definiteness on these rows, for messages; :meth:`look_at` is cheaper."""
+        """What is known about the definiteness on these rows, for messages; :meth:`is_convex_on` is cheaper."""
         rows = self._rows(idx)
         most = MAX_POINTS if rows.n <= MAX_POINTS else _FEW_POINTS
         most = max(2, min(most, isqrt(self.memory_limit // 8)))

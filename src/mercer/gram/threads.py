@@ -131,7 +131,7 @@ class _OneThread:
                 self._asking.remove(own)
                 self._put_back()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Reset the state in a forked process, in which only the forking thread exists."""
         self._lock = threading.Lock()
         if self._asking:
@@ -147,7 +147,7 @@ class _OneThread:
 
 _one_thread = _OneThread()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_one_thread.begin_anew)
+    os.register_at_fork(after_in_child=_one_thread.reset)
 
 
 def _take_control() -> None:

@@ -229,19 +229,19 @@ def diagnosis_of(
 
     `values`, if given, returns the Gram matrix of chosen points, so that the kernel is not evaluated again.
     """
-    look, refuted = first_refuted(function, points, max_points, values=values)
-    eigenvalues = linalg.eigvalsh(look.G, check_finite=False)
+    sample, refuted = first_refuted(function, points, max_points, values=values)
+    eigenvalues = linalg.eigvalsh(sample.G, check_finite=False)
     return Diagnosis(
         verdict="proved" if function.is_psd else "violated" if refuted else "not refuted",
         proof=function.proof,
         smallest_eigenvalue=float(eigenvalues[0]),
-        rank=int(np.count_nonzero(np.abs(eigenvalues) > look.tolerance)),
-        tolerance=look.tolerance,
-        witness=_witness(look, points if named is None else named) if eigenvalues[0] < -look.tolerance else None,
-        asymmetry=look.asymmetry,
-        asymmetric_pair=look.pair if look.asymmetry > look.tolerance else None,
-        n_points=look.idx.size,
-        complete=look.idx.size == points.n,
+        rank=int(np.count_nonzero(np.abs(eigenvalues) > sample.tolerance)),
+        tolerance=sample.tolerance,
+        witness=_witness(sample, points if named is None else named) if eigenvalues[0] < -sample.tolerance else None,
+        asymmetry=sample.asymmetry,
+        asymmetric_pair=sample.pair if sample.asymmetry > sample.tolerance else None,
+        n_points=sample.idx.size,
+        complete=sample.idx.size == points.n,
     )
 
 
@@ -327,7 +327,7 @@ def all_strings(alphabet: Sequence[Hashable], max_length: int) -> list[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class SampledMatrix:
     """The symmetric part of a Gram matrix on some of the points, and a bound of the rounding error of its eigenvalues.
 
     Attributes
@@ -354,12 +354,12 @@ class Look:
 
 def first_refuted(
     kernel: Kernel, data: Data, max_points: int = MAX_POINTS, *, values: Values | None = None
-) -> tuple[Look, bool]:
+) -> tuple[SampledMatrix, bool]:
     """Test a growing number of points until they refute the kernel or no points remain; see :func:`diagnose`.
 
     Returns
     -------
-    look : Look
+    sample : Look
         The last test.
     refuted : bool
         Whether the kernel is not symmetric, or not positive semidefinite, on the points of the last test: then
@@ -369,14 +369,14 @@ def first_refuted(
         raise ValueError(f"a kernel needs at least one point to be looked at, got {data!r} and max_points={max_points}")
     n_values, n_points = 0, min(data.n, max_points, _FIRST_POINTS)
     while True:
-        look = _look(kernel, data, n_points, n_values, values)
-        refuted = look.asymmetry > look.tolerance or not _has_factor(look.G, look.tolerance)
+        sample = _sampled(kernel, data, n_points, n_values, values)
+        refuted = sample.asymmetry > sample.tolerance or not _has_factor(sample.G, sample.tolerance)
         if refuted or n_points == min(data.n, max_points):
-            return look, refuted
-        n_values, n_points = look.n_values, min(data.n, max_points, 4 * n_points)
+            return sample, refuted
+        n_values, n_points = sample.n_values, min(data.n, max_points, 4 * n_points)
 
 
-def _look(kernel: Kernel, data: Data, n_points: int, n_values: int, values: Values | None) -> Look:
+def _sampled(kernel: Kernel, data: Data, n_points: int, n_values: int, values: Values | None) -> SampledMatrix:
     idx = np.arange(n_points) * data.n // n_points
     if values is None:
         points = data.rows(idx)
@@ -393,7 +393,7 @@ def _look(kernel: Kernel, data: Data, n_points: int, n_values: int, values: Valu
     tolerance = unit * (n_points + data.p) * _norm_bound(G) + _underflow_error(n_points, data.p)
     if isinstance(data, GivenValues):
         tolerance += data.error
-    return Look(idx, G, tolerance, asymmetry, (int(idx[i]), int(idx[j])), n_values + n_points**2)
+    return SampledMatrix(idx, G, tolerance, asymmetry, (int(idx[i]), int(idx[j])), n_values + n_points**2)
 
 
 def _underflow_error(n_points: int, p: int) -> float:
@@ -410,20 +410,20 @@ def _norm_bound(G: FloatArray) -> float:
     return largest * min(float(np.linalg.norm(G)), float(np.abs(G).sum(axis=1).max()))
 
 
-def _witness(look: Look, points: Data) -> Witness:
+def _witness(sample: SampledMatrix, points: Data) -> Witness:
     """Return a few of the tested points, whose Gram matrix still has a clearly negative eigenvalue."""
-    whole = np.arange(look.idx.size)
-    lowest, c = _lowest(look.G, whole)
-    lost = _underflow_error(look.idx.size, points.p)
-    unit = (look.tolerance - lost) / _norm_bound(look.G)  # valid for this number of points or fewer
+    whole = np.arange(sample.idx.size)
+    lowest, c = _lowest(sample.G, whole)
+    lost = _underflow_error(sample.idx.size, points.p)
+    unit = (sample.tolerance - lost) / _norm_bound(sample.G)  # valid for this number of points or fewer
 
     def bound(some: npt.NDArray[np.intp]) -> float:
-        return unit * _norm_bound(look.G[np.ix_(some, some)]) + lost
+        return unit * _norm_bound(sample.G[np.ix_(some, some)]) + lost
 
     order = np.argsort(-np.abs(c), kind="stable")
 
     def refutes(some: npt.NDArray[np.intp]) -> bool:
-        value = linalg.eigvalsh(look.G[np.ix_(some, some)], subset_by_index=[0, 0], check_finite=False)[0]
+        value = linalg.eigvalsh(sample.G[np.ix_(some, some)], subset_by_index=[0, 0], check_finite=False)[0]
         return bool(value < min(_WITNESS_SHARE * lowest, -bound(some)))
 
     few = 1
@@ -433,8 +433,8 @@ def _witness(look: Look, points: Data) -> Witness:
     while 1 < chosen.size <= _MOST_TRIMMED and refutes(chosen[:-1]):
         chosen = chosen[:-1]
     chosen = np.sort(chosen)
-    value, c = _lowest(look.G, chosen)
-    idx = look.idx[chosen]
+    value, c = _lowest(sample.G, chosen)
+    idx = sample.idx[chosen]
     return Witness(idx, points.rows(idx), c, value, bound(chosen))
 
 

@@ -61,10 +61,10 @@ def as_kernel(
     if isinstance(spec, str) and spec in _NAMED:
         found = _NAMED[spec]
         given: dict[str, Any] = {"degree": degree, "gamma": gamma, "coef0": coef0}
-        taken = {name: value for name, value in given.items() if name in found.schema}
-        if "gamma" in taken:
-            taken["gamma"] = gamma_or_rule(gamma, getattr(found, "rules", RULES))
-        kernel: Kernel = found(**taken)
+        accepted = {name: value for name, value in given.items() if name in found.schema}
+        if "gamma" in accepted:
+            accepted["gamma"] = gamma_or_rule(gamma, getattr(found, "rules", RULES))
+        kernel: Kernel = found(**accepted)
         return kernel
     if isinstance(spec, Kernel):
         return spec

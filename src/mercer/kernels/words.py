@@ -223,8 +223,8 @@ class Mismatch(Counted):
             for letter in range(1, k + 1):
                 same = [counts[(slice(None),) * letter + (slice(n_letters),)] for counts in by_mismatches]
                 differ = [
-                    counts.sum(axis=letter, keepdims=True) - kept
-                    for counts, kept in zip(by_mismatches, same, strict=True)
+                    counts.sum(axis=letter, keepdims=True) - unchanged
+                    for counts, unchanged in zip(by_mismatches, same, strict=True)
                 ]
                 by_mismatches = [same[0], *(a + b for a, b in zip(same[1:], differ, strict=False))]
                 if len(same) <= self.mismatches:
@@ -241,10 +241,10 @@ class Mismatch(Counted):
         values = [size ** (self.length - 1 - j) for j in range(self.length)]
         columns = [letters[text[at + j]] for j in range(self.length)]
         for changed in (c for i in range(self.mismatches + 1) for c in combinations(range(self.length), i)):
-            kept = [j for j in range(self.length) if j not in changed]
+            unchanged = [j for j in range(self.length) if j not in changed]
             known = np.ones(at.size, dtype=bool)
             word = np.zeros(at.size, dtype=np.int64)
-            for j in kept:
+            for j in unchanged:
                 known &= columns[j] >= 0
                 word += values[j] * columns[j]
             for others in product(range(size), repeat=len(changed)):

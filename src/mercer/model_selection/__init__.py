@@ -33,7 +33,7 @@ from mercer.model_selection.seal import SealedTest as SealedTest
 from mercer.model_selection.search.row_rules import COST_EXPONENT as COST_EXPONENT
 from mercer.model_selection.search.row_rules import ROUND_GROWTH as ROUND_GROWTH
 from mercer.model_selection.search.row_rules import WHOLE_ROWS as WHOLE_ROWS
-from mercer.model_selection.search.row_rules import n_kept as n_kept
+from mercer.model_selection.search.row_rules import n_survivors as n_survivors
 from mercer.model_selection.search.row_rules import n_validated as n_validated
 from mercer.model_selection.search.row_rules import round_sizes as round_sizes
 from mercer.model_selection.search.row_rules import rows_in_time as rows_in_time

@@ -148,7 +148,7 @@ def equal_rows(rows: Any) -> EqualRows:
     counts = np.bincount(groups[once])
     if 2 * counts.size >= once.size or _too_even(counts):
         return EqualRows(groups, by_chance=False)
-    return EqualRows(groups, by_chance=not _lacks_near_misses(_taken(read, once), whole[once]))
+    return EqualRows(groups, by_chance=not _lacks_near_misses(_selected(read, once), whole[once]))
 
 
 def _readable(rows: Any) -> Table | FloatArray | None:
@@ -176,7 +176,7 @@ def _n_rows(rows: Table | FloatArray) -> int:
     return rows.n_rows if isinstance(rows, Table) else len(rows)
 
 
-def _taken(rows: Table | FloatArray, chosen: IndexArray) -> Table | FloatArray:
+def _selected(rows: Table | FloatArray, chosen: IndexArray) -> Table | FloatArray:
     return rows.take(chosen) if isinstance(rows, Table) else rows[chosen]
 
 
@@ -296,7 +296,7 @@ def _require_equal(rows: Table | FloatArray, groups: IndexArray) -> None:
     first = np.zeros(int(groups.max()) + 1, dtype=np.int64)
     first[groups[::-1]] = np.arange(groups.size)[::-1]
     others = np.flatnonzero(first[groups] != np.arange(groups.size))
-    ours, theirs = _taken(rows, others), _taken(rows, first[groups[others]])
+    ours, theirs = _selected(rows, others), _selected(rows, first[groups[others]])
     differ = np.zeros(others.size, dtype=bool)
     for own, other in zip(_cells(ours), _cells(theirs), strict=True):
         same = own == other

@@ -40,7 +40,7 @@ _ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row take
 _TIGHT, _LOGISTIC = 1e-12, 1e-9  # relative duality gaps of linear machines, with all rows and without one
 _ENOUGH = 1e-9  # relative gap above which a machine with all rows that does not reach these gaps is reported
 
-_HELD = (
+_FIXED = (
     "kernel parameters that depend on the data, balanced class weights, and whatever was done to the rows before are "
     "those of all rows"
 )
@@ -107,7 +107,7 @@ class LeaveOneOut:
     fit_seconds: float
     known: BoolArray
     stopped: str = ""
-    held: str = field(default=_HELD, repr=False)
+    held: str = field(default=_FIXED, repr=False)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -376,9 +376,9 @@ def _followed(
     error_rule = None if rules is None or not found else rules.named(rule[:, 0], rows, found[0].full)
     if error_rule is not None and errors_only:
         rule[:, 0] = error_rule
-    settled_by = rule if error_rule is None else error_rule[:, None]
-    known = (settled_by != "unknown").all(axis=1)
-    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, settled_by, rows, y, known)
+    deciding_rule = rule if error_rule is None else error_rule[:, None]
+    known = (deciding_rule != "unknown").all(axis=1)
+    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, deciding_rule, rows, y, known)
     return LeaveOneOut(
         decision=decision,
         raw=raw,
@@ -415,23 +415,23 @@ class _Rules:
             radius, found = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)
             terms = found(radius.largest, radius.above if np.isfinite(radius.above) else radius.exact)
             if np.isfinite(radius.above):
-                settled_at_best, _ = found(radius.largest, radius.below)
-                gained = np.count_nonzero(settled_at_best & ~terms[0] & ~terms[1])
-                if gained * 2 * _ROWS_OF_A_VALUE > settled_at_best.size:
+                decided_at_best, _ = found(radius.largest, radius.below)
+                gained = np.count_nonzero(decided_at_best & ~terms[0] & ~terms[1])
+                if gained * 2 * _ROWS_OF_A_VALUE > decided_at_best.size:
                     terms = found(radius.largest, radius.exact)
             self._terms = terms
         return self._terms
 
     def open_rows(self, full: Full) -> IndexArray:
-        settled, misclassified = self.terms(full)
-        return np.flatnonzero(~settled & ~misclassified)
+        decided, misclassified = self.terms(full)
+        return np.flatnonzero(~decided & ~misclassified)
 
     def named(self, rule: TextArray, rows: IndexArray, full: Full) -> TextArray:
         """Which rule settles first whether each row is an error; `rows` are those of the problem."""
-        settled, misclassified = self.terms(full)
+        decided, misclassified = self.terms(full)
         named, own = rule.copy(), rule[rows]
         support = own != "not a support vector"
-        named[rows] = np.select([support & misclassified, support & settled], [_WRONG, _RIGHT], own)
+        named[rows] = np.select([support & misclassified, support & decided], [_WRONG, _RIGHT], own)
         return named
 
 
@@ -526,8 +526,8 @@ def _judged(
     if machines is not None:
         decision = class_scores(raw, machines.n_classes, machines.scheme)
         chosen, own = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
-        settled = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
-        chosen[settled] = np.where(rule[settled, 0] == _WRONG, 1 - own[settled], own[settled])
+        decided = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
+        chosen[decided] = np.where(rule[decided, 0] == _WRONG, 1 - own[decided], own[decided])
         predicted = machine.classes_[chosen]
         wrong = (predicted != np.asarray(y)) & known
     elif is_regressor(machine):

@@ -173,7 +173,7 @@ class _Rows:
     @property
     def _factored(self) -> tuple[tuple[FloatArray, bool] | None, FloatArray]:
         """The Cholesky factor of the second derivatives, and the factors that scale columns to length 1."""
-        if "_held" not in self.__dict__:
+        if "_cached_factor" not in self.__dict__:
             problem, part, q = self._problem, self._part, self._problem.n_columns
             curvature = problem.loss.curvature(self._z, part.targets, part.charges)
             second = np.zeros((q, q))
@@ -181,10 +181,10 @@ class _Rows:
             second = np.triu(second) + np.triu(second, 1).T + np.diag(problem.counted)
             scales = 1.0 / np.sqrt(np.maximum(np.diag(second), np.finfo(np.float64).tiny))
             try:
-                self._held = cho_factor(second * scales * scales[:, None]), scales
+                self._cached_factor = cho_factor(second * scales * scales[:, None]), scales
             except (LinAlgError, ValueError):
-                self._held = None, scales
-        return self._held
+                self._cached_factor = None, scales
+        return self._cached_factor
 
     def _dense(self, rows: IndexArray) -> FloatArray:
         """Return rows with the column of the bias, (m, q)."""

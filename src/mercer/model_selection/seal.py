@@ -140,7 +140,7 @@ class SealedTest:
         position[rows] = np.arange(len(rows))
         part = copy(self)
         part._n = len(rows)
-        part.rest, part._test = (kept[kept >= 0] for kept in (position[self.rest], position[self._test]))
+        part.rest, part._test = (positions[positions >= 0] for positions in (position[self.rest], position[self._test]))
         part.seal = Seal(len(part._test), self.sealed_at, self.openings)
         return part
 

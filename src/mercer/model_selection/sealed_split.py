@@ -376,19 +376,19 @@ class SealedSplit:
             raise TypeError(
                 f"open needs a machine that predicts, but {kind} has no predict. The test part was not opened."
             )
-        given, taken = np.shape(self._X)[1:] if is_table(self._X) else (), getattr(machine, "n_features_in_", None)
+        given, width = np.shape(self._X)[1:] if is_table(self._X) else (), getattr(machine, "n_features_in_", None)
         if self._takes_cut(machine):
             check_square(np.shape(self._X))
-            if taken is not None and taken != len(self.rest):
+            if width is not None and width != len(self.rest):
                 raise ValueError(
                     f"open needs machines for kernel values with the {len(self.rest)} free rows, but this {kind} takes "
-                    f"{taken} columns: fit it to sealed.X_rest, or to X without the rows and columns of sealed rows "
+                    f"{width} columns: fit it to sealed.X_rest, or to X without the rows and columns of sealed rows "
                     "(X[np.ix_(sealed.rest, sealed.rest)]). If X holds features, say pairwise=False to SealedSplit. "
                     "The test part was not opened."
                 )
-        elif given and taken is not None and given[0] != taken:
+        elif given and width is not None and given[0] != width:
             raise ValueError(
-                f"open needs machines for the {given[0]} columns of X, but this {kind} takes {taken}: put what it does "
+                f"open needs machines for the {given[0]} columns of X, but this {kind} takes {width}: put what it does "
                 "to the columns into a Pipeline with it. The test part was not opened."
             )
         return machine

@@ -6,7 +6,7 @@ from mercer.multiclass.calibration import LEAVE_ONE_OUT as LEAVE_ONE_OUT
 from mercer.multiclass.calibration import METHODS as METHODS
 from mercer.multiclass.calibration import Calibration as Calibration
 from mercer.multiclass.calibration import calibrate as calibrate
-from mercer.multiclass.calibration import told_apart as told_apart
+from mercer.multiclass.calibration import calibration_inputs as calibration_inputs
 from mercer.multiclass.coefficients import Coefficients as Coefficients
 from mercer.multiclass.coefficients import Entries as Entries
 from mercer.multiclass.coefficients import PairCoefficients as PairCoefficients

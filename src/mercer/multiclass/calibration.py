@@ -112,7 +112,7 @@ class Calibration:
         """
         if raw.ndim != 2 or raw.shape[1] != len(self.maps):
             raise ValueError(f"raw must have {len(self.maps)} columns, one for each machine, got shape {raw.shape}.")
-        values = told_apart(raw, self.n_classes, self.scheme)
+        values = calibration_inputs(raw, self.n_classes, self.scheme)
         if self.n_classes == 2:
             p = self.maps[0](values[:, 0])
         elif self.scheme != "ovo":
@@ -137,13 +137,13 @@ def _coupled(positive: FloatArray, n_classes: int) -> FloatArray:
     return found
 
 
-def held_by_calibration(raw: FloatArray, n_classes: int) -> int:
+def bytes_of_calibration(raw: FloatArray, n_classes: int) -> int:
     """Bytes that decision values (n, n_machines), their maps and the probabilities of pairs take at a time, at most."""
     of_pairs = 0 if n_classes == 2 else min(len(raw) * n_classes**2, NUMBERS_AT_A_TIME)
     return _ARRAYS * raw.nbytes + _ARRAYS_OF_PAIRS * 8 * of_pairs
 
 
-def told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
+def calibration_inputs(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
     """What maps read: decision values, or by how much the score of each class is ahead of the largest of the others."""
     if scheme == "ovo" or n_classes == 2:
         return raw
@@ -212,7 +212,7 @@ def calibrate(
         raise ValueError(
             f"raw must have shape {(n, len(tasks))}, for {n} rows and {len(tasks)} machines, got {raw.shape}."
         )
-    values, counts = told_apart(raw, n_classes, scheme), checked_weights(weights, n)
+    values, counts = calibration_inputs(raw, n_classes, scheme), checked_weights(weights, n)
     sizes, rows = tasks.sizes, tasks.rows
     starts = sizes.cumsum() - sizes
     f, is_positive, own = values[rows, np.arange(sizes.size).repeat(sizes)], tasks.signs > 0.0, counts[rows]

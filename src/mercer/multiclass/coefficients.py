@@ -69,11 +69,11 @@ class PairCoefficients:
         machines = pairs_with(self.counts.size).repeat(self.counts, axis=0)
         return replace(self, table=change(self.table, machines))
 
-    def of_rows(self, kept: npt.NDArray[np.bool_]) -> PairCoefficients:
+    def of_rows(self, rows: npt.NDArray[np.bool_]) -> PairCoefficients:
         """Return the coefficients of the chosen rows only; the vectors must be in their default order."""
         assert self.vectors is None
         classes = np.arange(self.counts.size).repeat(self.counts)
-        return PairCoefficients(self.table[kept], np.bincount(classes[kept], minlength=self.counts.size))
+        return PairCoefficients(self.table[rows], np.bincount(classes[rows], minlength=self.counts.size))
 
     def groups(self) -> list[Group]:
         """Return a group for each class with vectors: its vectors, and the machines that use the class."""

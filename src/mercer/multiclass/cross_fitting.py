@@ -152,20 +152,20 @@ def cross_fitted(
     peak, began = 0, time.perf_counter()
     tighter = control.with_limits(replace(control.limits, tol=_TIGHTER * control.limits.tol))
 
-    def fit(kept: IndexArray, out: IndexArray) -> FloatArray:
+    def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
         nonlocal peak
         machines = train(
-            gram.restrict(kept),
-            codes[kept],
+            gram.restrict(remaining),
+            codes[remaining],
             n_classes,
-            penalties[kept],
+            penalties[remaining],
             scheme=scheme,
             duals=duals,
             control=tighter.after(time.perf_counter() - began, 0),
         )
         check()  # a machine that was ended by time or Ctrl-C does not count
         peak = max(peak, machines.solutions.peak_memory_bytes)
-        return machines.values(gram, kept, out, check)
+        return machines.values(gram, remaining, out, check)
 
     raw = by_folds(folds, _n_machines(n_classes, scheme), fit, check)
     return CrossFitted(raw, peak)

@@ -207,8 +207,8 @@ class Machines:
         found[places[of_used], self._machines_of(used)] = self.solutions.beta[used]
         if self.margins is not None or self.leanings is not None:
             found = self._as_they_predict(found)
-            kept = found.any(axis=1)  # a constant machine has no support vectors
-            rows, found = rows[kept], found[kept]
+            remaining = found.any(axis=1)  # a constant machine has no support vectors
+            rows, found = rows[remaining], found[remaining]
         return rows, found
 
     def _support_of_pairs(
@@ -230,8 +230,8 @@ class Machines:
         found = PairCoefficients(table, counts)
         if self.margins is not None or self.leanings is not None:
             found = found.changed(self._as_they_predict)
-            kept = (found.table != 0.0).any(axis=1)
-            rows, found = rows[kept], found.of_rows(kept)
+            remaining = (found.table != 0.0).any(axis=1)
+            rows, found = rows[remaining], found.of_rows(remaining)
         return rows, found
 
     def _by_class(self, rows: IndexArray, codes: IndexArray | None) -> IndexArray:
@@ -240,14 +240,14 @@ class Machines:
     def _machines_of(self, variables: IndexArray) -> IndexArray:
         return np.arange(len(self.tasks)).repeat(self.tasks.sizes)[variables]
 
-    def held_values(self, rows: IndexArray) -> FloatArray | None:
+    def known_products(self, rows: IndexArray) -> FloatArray | None:
         """Return the decision values without biases, (m, n_machines), that solvers stored for a matrix in memory.
 
         None if a solver did not store them.
         """
-        if self.solutions.held is not None:
-            return self._as_they_predict(self.solutions.held.values[:, rows].T)
-        columns = [solution.held_values for solution in self.solutions]
+        if self.solutions.prepared is not None:
+            return self._as_they_predict(self.solutions.prepared.values[:, rows].T)
+        columns = [solution.known_products for solution in self.solutions]
         known = [column[rows] for column in columns if column is not None]
         return self._as_they_predict(np.column_stack(known)) if len(known) == len(self.tasks) else None
 

@@ -168,8 +168,8 @@ class LinearMachine(MeasuredProblem):
         of_dual = rounded * float(sizes.sum() if self.is_svm else self.C @ logs)
         off_balance = 0.0
         if self.problem.bias is Bias.FREE:  # the sum of beta is 0 up to rounding, and counts with the bias
-            reach = 1.0 + float((self._sizes[:, :-1] @ np.abs(v)).max(initial=0.0))
-            off_balance = (abs(float(beta.sum())) + rounded * float(sizes.sum())) * reach
+            size_bound = 1.0 + float((self._sizes[:, :-1] @ np.abs(v)).max(initial=0.0))
+            off_balance = (abs(float(beta.sum())) + rounded * float(sizes.sum())) * size_bound
         return of_squares + of_dual + off_balance
 
 

@@ -49,11 +49,11 @@ class Hinge(Loss):
             return scaled_to_margin(quadratic, float((self.y * decision).min()))
         return 0.5 * quadratic + inner(self.C, self.slacks(decision))
 
-    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
+    def steepness(self, problem: Problem, decision: FloatArray, error: float) -> float:
         """Return the largest growth of the loss per unit of error; see :class:`Loss`."""
         if np.isinf(self.C).any():
             return 0.0  # the caller adds the sum of alpha, which is ||w||^2
-        return super().steepness(problem, decision, reach)
+        return super().steepness(problem, decision, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +65,9 @@ class HullDistance(Loss):
         short = np.where(problem.lower == 0.0, -decision, decision)
         return 0.5 * quadratic + sum(max(0.0, float(short[members].max())) for members in problem.members)
 
-    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
+    def steepness(self, problem: Problem, decision: FloatArray, error: float) -> float:
         """Return the number of planes: each moves at most as far as the decision values; see :class:`Loss`."""
-        del decision, reach
+        del decision, error
         return float(problem.n_groups)
 
 

@@ -32,8 +32,8 @@ def lengths_of(problem: LinearProblem | JointLinearProblem, squares: FloatArray)
         high, low = table.max(axis=0), table.min(axis=0)
         if not isinstance(table, np.ndarray):
             high, low = high.toarray().ravel(), low.toarray().ravel()
-        reach = np.maximum(high.astype(np.float64), -low.astype(np.float64))
-        largest[: problem.rows.p] = np.maximum(largest[: problem.rows.p], reach)
+        largest_abs = np.maximum(high.astype(np.float64), -low.astype(np.float64))
+        largest[: problem.rows.p] = np.maximum(largest[: problem.rows.p], largest_abs)
     return np.where(np.isfinite(squares), np.sqrt(squares), np.sqrt(problem.rows.n) * largest)
 
 

@@ -44,12 +44,12 @@ class JointHinge(Loss):
         margins: FloatArray = scores[rows, self.codes] - others.max(axis=1)
         return margins
 
-    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
+    def steepness(self, problem: Problem, decision: FloatArray, error: float) -> float:
         """Return the sum of 2 C_i over rows with a possible slack: two scores can be wrong; see :class:`Loss`."""
         if np.isinf(self.C).any():
             return 0.0  # the caller adds the sum of |beta|, which is 2 ||w||^2
         margins = self.margins(problem.by_output(decision))
-        return float(2.0 * self.C[margins < 1.0 + 2.0 * reach].sum())
+        return float(2.0 * self.C[margins < 1.0 + 2.0 * error].sum())
 
 
 def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:

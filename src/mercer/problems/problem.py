@@ -82,7 +82,7 @@ class Loss:
     upper end and without a ridge would make the loss infinite; such losses have their own classes.
     """
 
-    def settles_by_side(self, problem: Problem) -> bool:
+    def side_determines_loss(self, problem: Problem) -> bool:
         """Whether the bound of a variable determines its loss: its coefficient times the margin shortfall.
 
         At the bound 0 the loss is 0. At another bound this holds for a box without a ridge.
@@ -110,10 +110,10 @@ class Loss:
             return 0.5 * quadratic + inner(point, push - 0.5 * problem.ridge * point)
         return 0.5 * quadratic + inner(point, push)
 
-    def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
-        """Return the largest growth of the losses per unit of error in decision values, for errors up to `reach`."""
+    def steepness(self, problem: Problem, decision: FloatArray, error: float) -> float:
+        """Return the largest growth of the losses per unit of error in decision values, for errors up to `error`."""
         push = -(decision + problem.linear)
-        ends = (np.abs(_answer(problem, push + step)) for step in (reach, -reach))
+        ends = (np.abs(_answer(problem, push + step)) for step in (error, -error))
         return float(np.maximum(*ends).sum())
 
 
@@ -208,13 +208,13 @@ class Problem:
             return self.loss.charge(self, quadratic, values)
         return self.loss.charge(self, quadratic, values - self._levels(multipliers)) - float(multipliers @ self.totals)
 
-    def steepness(self, values: FloatArray, multipliers: FloatArray, reach: float) -> float:
-        """Return the largest error of the primal objective per unit of error in K beta, for errors up to `reach`.
+    def steepness(self, values: FloatArray, multipliers: FloatArray, error: float) -> float:
+        """Return the largest error of the primal objective per unit of error in K beta, for errors up to `error`.
 
         The multipliers are fixed. With large bounds C the result is far larger than the sum of |beta|, because the loss
         of a free variable changes by up to C per unit.
         """
-        return self.loss.steepness(self, values - self._levels(multipliers), reach)
+        return self.loss.steepness(self, values - self._levels(multipliers), error)
 
     def _levels(self, multipliers: FloatArray) -> FloatArray | float:
         """Return the multiplier of each variable's group."""

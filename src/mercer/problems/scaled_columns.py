@@ -44,13 +44,13 @@ class Columns:
             for _ in range(2 if centred else 0):  # the second pass removes the rounding error of the first mean
                 shift = share @ table
                 centre, table = centre + shift, table - shift
-            reach = np.abs(table).max(axis=0, initial=0.0)
-            known = reach > CONSTANT * largest
-            reach = np.where(known, reach, 1.0)
-            table /= reach
+            maxima = np.abs(table).max(axis=0, initial=0.0)
+            known = maxima > CONSTANT * largest
+            maxima = np.where(known, maxima, 1.0)
+            table /= maxima
             table[:, ~known] = 0.0
-            spread, size = _units(reach, np.sqrt(share @ np.square(table)), known)
-            return cls(table / (spread / reach), centre, spread, size, known)
+            spread, size = _units(maxima, np.sqrt(share @ np.square(table)), known)
+            return cls(table / (spread / maxima), centre, spread, size, known)
         table, at = rows.copy().astype(np.float64), rows.indices
         by_value = share[np.repeat(np.arange(n), np.diff(rows.indptr))]
         largest, full = np.zeros(p), np.bincount(at, minlength=p) == n
@@ -59,13 +59,13 @@ class Columns:
         for _ in range(2 if centred else 0):
             shift = np.where(full, np.bincount(at, by_value * table.data, p), 0.0)
             centre, table.data = centre + shift, table.data - shift[at]
-        reach = np.zeros(p)
-        np.maximum.at(reach, at, np.abs(table.data))
-        known = reach > CONSTANT * largest
-        reach = np.where(known, reach, 1.0)
-        table.data = np.where(known[at], table.data / reach[at], 0.0)
-        spread, size = _units(reach, np.sqrt(np.bincount(at, by_value * np.square(table.data), p)), known)
-        table.data /= (spread / reach)[at]
+        maxima = np.zeros(p)
+        np.maximum.at(maxima, at, np.abs(table.data))
+        known = maxima > CONSTANT * largest
+        maxima = np.where(known, maxima, 1.0)
+        table.data = np.where(known[at], table.data / maxima[at], 0.0)
+        spread, size = _units(maxima, np.sqrt(np.bincount(at, by_value * np.square(table.data), p)), known)
+        table.data /= (spread / maxima)[at]
         return cls(table, centre, spread, size, known)
 
     def penalty(self, objective: Objective) -> FloatArray:
@@ -78,10 +78,10 @@ class Columns:
         return w, level - self.centre @ w
 
 
-def _units(reach: FloatArray, lengths: FloatArray, known: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-    """Return the divisor of each column with range `reach` and scaled length `lengths`, and its size afterwards."""
-    spread = np.where(known, np.maximum(reach * lengths, _LEAST_SPREAD), 1.0)
-    return spread, np.where(known, reach / spread * lengths, 1.0)
+def _units(maxima: FloatArray, lengths: FloatArray, known: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    """Return the divisor of each column with range `maxima` and scaled length `lengths`, and its size afterwards."""
+    spread = np.where(known, np.maximum(maxima * lengths, _LEAST_SPREAD), 1.0)
+    return spread, np.where(known, maxima / spread * lengths, 1.0)
 
 
 def second_derivatives(objective: Objective, columns: Columns, f: FloatArray) -> FloatArray:

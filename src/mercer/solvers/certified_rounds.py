@@ -20,7 +20,7 @@ from mercer.solvers.control import Control
 from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.solver import ERROR_SHARE, Solver, State, StateT
 
-_PATIENCE = 3  # rounds between true gradients without progress after which a fit is stalled, if they also took
+_STALLED_ROUNDS = 3  # rounds between true gradients without progress after which a fit is stalled, if they also took
 _PATIENT_WORK = 5e8  # steps times variables (some tenths of a second); or
 _IDLE_ROUNDS = 20  # rounds without progress, whatever their work
 _GAIN = 0.05  # a rise of the dual objective by a smaller share of the gap is no progress
@@ -94,7 +94,7 @@ class _Rounds(Generic[StateT]):
         self._solver, self._problem, self._gram, self._control = solver, problem, gram, control
         self._limits, self._start, self._before = control.limits, start, before
         self._tol, self._convex = control.limits.tol, gram.kernel.is_psd is True
-        self._patience = _Patience()
+        self._stall_detector = _StallDetector()
 
     def steps(self) -> Iterator[Step]:
         """Work until the point is certified or stalled; yield after every part of the work."""
@@ -116,7 +116,7 @@ class _Rounds(Generic[StateT]):
             evaluation = self._evaluation = self._evaluated()
             if evaluation is None:
                 return
-            idle = self._patience.ends_at(evaluation, state.beta, state.n_iter, self._convex)
+            idle = self._stall_detector.ends_at(evaluation, state.beta, state.n_iter, self._convex)
             if idle or self._is_final(evaluation):
                 return
             yield Step(state.n_iter, state.violation, state.dual)  # the evaluation took time
@@ -144,7 +144,9 @@ class _Rounds(Generic[StateT]):
         elif self.state.finished and (ended is None or self._is_final(evaluation)):
             ended = self._verdict(evaluation)
             if ended is Status.STALLED:
-                evaluation = _best(self._problem, self._gram, evaluation, self.state, self._patience, self._convex)
+                evaluation = _best(
+                    self._problem, self._gram, evaluation, self.state, self._stall_detector, self._convex
+                )
         state, gram = self.state, self._gram
         multipliers = _rough_multipliers(self._problem, state) if evaluation is None else evaluation.multipliers
         assert ended is not None
@@ -160,7 +162,7 @@ class _Rounds(Generic[StateT]):
             reason=reason,
             limits=self._limits,
             evidence=QuadraticEvidence.of(self._problem, gram, state.beta, convex=self._convex),
-            held_values=state.claim,
+            known_products=state.product,
             n_kernel_values=gram.n_values - self._values_before,
             peak_memory_bytes=gram.peak_bytes + state.peak_bytes + STATE_ARRAYS * state.beta.nbytes,
         )
@@ -179,8 +181,8 @@ class _Rounds(Generic[StateT]):
             state.beta[:] = self._problem.make_feasible(state.beta)
         try:
             self._check()
-            tracked = None if self._working is None else self._solver.kept(self._working)
-            solver = SolverValues(state.gradient, tracked, state.claim, ERROR_SHARE * self._limits.tol)
+            tracked = None if self._working is None else self._solver.tracked_gradient(self._working)
+            solver = SolverValues(state.gradient, tracked, state.product, ERROR_SHARE * self._limits.tol)
             found = evaluate(
                 self._problem,
                 self._gram,
@@ -214,25 +216,25 @@ class _Rounds(Generic[StateT]):
 
 
 def _best(
-    problem: Problem, gram: Gram, evaluation: Evaluation, state: State, patience: _Patience, convex: bool
+    problem: Problem, gram: Gram, evaluation: Evaluation, state: State, stall_detector: _StallDetector, convex: bool
 ) -> Evaluation:
     """The evaluation of the best point so far, including 0 if solvers start there; `state.beta` becomes that point.
 
     Rounding can make a later point worse than an earlier one. Values that the solver tracked belong to its last point,
     so they are dropped.
     """
-    if patience.best is not None and patience.best[0].beats(evaluation, convex=convex):
-        evaluation, state.beta = patience.best
-        state.claim = None
+    if stall_detector.best is not None and stall_detector.best[0].beats(evaluation, convex=convex):
+        evaluation, state.beta = stall_detector.best
+        state.product = None
     if not problem.start.any():
         nothing = evaluate(problem, gram, problem.start)
         if nothing.beats(evaluation, convex=convex):
             evaluation, state.beta = nothing, problem.start.copy()
-            state.claim = None
+            state.product = None
     return evaluation
 
 
-class _Patience:
+class _StallDetector:
     """Detects rounds without progress between true gradients, and keeps the best point.
 
     Without it, a badly conditioned problem could make tiny progress for hours.
@@ -256,7 +258,7 @@ class _Patience:
         if last is None or evaluation.beats(last, convex=convex):
             self.best = evaluation, beta.copy()
         worked = (n_iter - self._work) * beta.size >= _PATIENT_WORK
-        return (worked and self._idle >= _PATIENCE) or self._idle >= _IDLE_ROUNDS
+        return (worked and self._idle >= _STALLED_ROUNDS) or self._idle >= _IDLE_ROUNDS
 
 
 def _rough_multipliers(problem: Problem, state: State) -> FloatArray:

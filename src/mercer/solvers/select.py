@@ -222,12 +222,12 @@ class _Several:
         after: Solutions | None,
     ) -> Solutions:
         """Solve all problems, in as few native calls as possible."""
-        known = None if after is None else after.held
+        known = None if after is None else after.prepared
         in_turn = starts is None and (after is None or isinstance(known, InMemoryProblems))
         if in_turn and takes_matrices_in_memory(self.problems, self.gram, self.limits):
-            held = self.solve_in_memory(known)  # type: ignore[arg-type]
-            if held is not None:
-                return held
+            in_memory = self.solve_in_memory(known)  # type: ignore[arg-type]
+            if in_memory is not None:
+                return in_memory
         if after is not None:
             starts = [last.start_of(problem) for problem, last in zip(self.problems, after, strict=True)]
             before = [last.product for last in after]
@@ -243,21 +243,21 @@ class _Several:
 
     def solve_in_memory(self, last: InMemoryProblems | None) -> Solutions | None:
         """Solve the problems on a matrix in memory; return all solutions if all are finished."""
-        held = InMemoryProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
+        in_memory = InMemoryProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
         if last is None:
-            held.begin_in_corners(self.monitor.is_stopped)
+            in_memory.begin_in_corners(self.monitor.is_stopped)
         done, n = 0, len(self.problems)
         while done < n and not self.monitor.is_stopped():
-            before_it, ready = done, held.solve(self.gram, self.monitor.is_stopped)
-            done += self._tell_each(range(done, ready), held.progress)
+            before_it, ready = done, in_memory.solve(self.gram, self.monitor.is_stopped)
+            done += self._report_each(range(done, ready), in_memory.progress)
             if ready == before_it:  # this problem takes several native calls
-                self._tell(done, partial(held.progress, done))
-        finished = held.evaluate(self.gram)[:done]
+                self._report(done, partial(in_memory.progress, done))
+        finished = in_memory.evaluate(self.gram)[:done]
         if done == n and all(finished):
-            return held.solutions()
-        self.solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}
-        if held.is_under_way(done):  # the fit was stopped by time or by request
-            self.unfinished[done] = held.solution(done)
+            return in_memory.solutions()
+        self.solutions = {number: in_memory.solution(number) for number, complete in enumerate(finished) if complete}
+        if in_memory.is_under_way(done):  # the fit was stopped by time or by request
+            self.unfinished[done] = in_memory.solution(done)
         return None
 
     def solve_small(self, numbers: Sequence[int], given: Sequence[FloatArray | None]) -> Solutions | None:
@@ -269,7 +269,7 @@ class _Several:
 
         while done < len(numbers) and not self.monitor.is_stopped():
             ready = done + chosen.solve(self.monitor.is_stopped)
-            done += self._tell_each(range(done, ready), solved.progress, numbers)
+            done += self._report_each(range(done, ready), solved.progress, numbers)
         finished = solved.finished()[:done]
         if len(numbers) == len(self.problems) and all(finished):
             over = self.monitor.stop_reason if done < len(numbers) and not alone else None
@@ -297,19 +297,19 @@ class _Several:
             solution = earlier.after(solution) if worse else solution.after(earlier)
         self.solutions[number] = replace(solution, limits=self.limits)  # the limits of all problems together
 
-    def _tell_each(
+    def _report_each(
         self, solved: range, progress: Callable[[int], Progress], numbers: Sequence[int] | None = None
     ) -> int:
         """Report solved problems to the callback until it stops the fit; return how many were reported."""
         if self.control.callback is None:
             return len(solved)
-        for told, k in enumerate(solved):
+        for n_reported, k in enumerate(solved):
             if self.control.interruption.requested:
-                return told
-            self._tell(k if numbers is None else numbers[k], partial(progress, k))
+                return n_reported
+            self._report(k if numbers is None else numbers[k], partial(progress, k))
         return len(solved)
 
-    def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
+    def _report(self, number: int, progress: Callable[[], Progress]) -> None:
         """Report the progress of a problem to the callback, which may stop the fit."""
         if self.control.callback is not None:
             self.control.for_machine(number, len(self.problems)).is_stopped_at(progress())

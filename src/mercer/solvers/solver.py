@@ -34,7 +34,7 @@ class State:
         Peak memory of blocks of kernel values and factors.
     stop : callable, optional
         Called within long parts of work; if it returns True, the part is left unfinished. The point stays feasible.
-    claim : ndarray, optional
+    product : ndarray, optional
         K beta at every row of a matrix in memory, if the solver maintains it.
     finished : bool
         Whether the solver has reached its tolerance, by that gradient.
@@ -47,7 +47,7 @@ class State:
     n_iter: int = 0
     violation: float = float("inf")
     dual: float = 0.0
-    claim: FloatArray | None = None
+    product: FloatArray | None = None
     finished: bool = False
     max_iter: int = -1
     peak_bytes: int = 0
@@ -78,7 +78,7 @@ class Solver(ABC, Generic[StateT]):
     def refresh(self, state: StateT, gradient: FloatArray, tol: float) -> None:
         """Continue from the true gradient at `state.beta`, to the tolerance `tol`."""
 
-    def kept(self, state: StateT) -> TrackedGradient | None:
+    def tracked_gradient(self, state: StateT) -> TrackedGradient | None:
         """Return the values of K beta that the solver maintains, for the certificate; None if it has no such values."""
         del state
         return None

@@ -44,7 +44,7 @@ from mercer.specs.quadratic import ForSVDD as ForSVDD
 from mercer.specs.quadratic import ForSVR as ForSVR
 from mercer.specs.quadratic import QuadraticSpec as QuadraticSpec
 
-RECIPES: dict[str, type[MachineSpec]] = {
+SPECS_BY_NAME: dict[str, type[MachineSpec]] = {
     one.machine: one
     for one in (
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
@@ -58,7 +58,7 @@ RECIPES: dict[str, type[MachineSpec]] = {
 
 def from_dict(entry: Any) -> MachineSpec:
     """Return the specification that `to_dict` wrote; raise ValueError, TypeError or KeyError if `entry` is invalid."""
-    machine_spec = RECIPES[entry["type"]]
+    machine_spec = SPECS_BY_NAME[entry["type"]]
     wanted = {field.name: field.type for field in fields(machine_spec)}
     if entry.keys() != wanted.keys() | {"type"}:
         raise ValueError(

@@ -164,8 +164,8 @@ def linear_values_by_folds(
     began = time.perf_counter()
     tighter = control.with_limits(replace(control.limits, tol=_TIGHTER * control.limits.tol))
 
-    def fit(kept: IndexArray, out: IndexArray) -> FloatArray:
-        tasks = class_tasks(codes, n_classes, scheme, weigh, kept)
+    def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
+        tasks = class_tasks(codes, n_classes, scheme, weigh, remaining)
         machines = train_linear(spec, data, tasks, tighter.after(time.perf_counter() - began, 0))
         check()  # a machine that was ended by time or Ctrl-C does not count
         return machines.values(data.rows(out).stored)

@@ -31,7 +31,7 @@ def final_fit(
     training: TrainingSet,
     found: SearchResult,
     tol: float,
-    tell: Callable[[StageProgress], None],
+    report: Callable[[StageProgress], None],
     budget: TimeBudget,
     groups: npt.NDArray[np.int64] | None,
 ) -> tuple[Model, SearchResult]:
@@ -48,7 +48,7 @@ def final_fit(
     found : SearchResult
     tol : float
         KKT violation to which the machine is solved.
-    tell : callable
+    report : callable
         Called with the progress.
     budget : TimeBudget
         What was cut short is added to its cuts.
@@ -60,7 +60,7 @@ def final_fit(
     KeyboardInterrupt
         After Ctrl-C in the search and in the final fit, or twice in the final fit.
     """
-    tell(StageProgress("final fit"))
+    report(StageProgress("final fit"))
     seconds = budget.share(FINAL_FIT)
     if seconds is not None and found.stopped == NO_TIME:
         seconds = max(seconds, LAST_FIT)
@@ -74,7 +74,7 @@ def final_fit(
         if interrupted and left is None:
             left = LAST_FIT
         limits = solvers.Limits(tol=tol, max_seconds=left)
-        control = solvers.Control(limits, lambda progress: tell(fit_progress("final fit", progress)))
+        control = solvers.Control(limits, lambda progress: report(fit_progress("final fit", progress)))
         keep = CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
         with control.interruption as interruption:
             gram = Gram(cell.choice.kernel(training.X), as_data(training.X), keep=keep)
@@ -102,7 +102,7 @@ def final_fit(
             f"The final fit was ended {how} its optimum, at a relative gap of {model.certificate.relative_gap:.2g}."
         )
     limits = solvers.Limits(tol=tol, max_seconds=budget.share(CALIBRATION))
-    control = solvers.Control(limits, lambda progress: tell(fit_progress("probabilities", progress)))
+    control = solvers.Control(limits, lambda progress: report(fit_progress("probabilities", progress)))
     with control.interruption as interruption:
         if interrupted:
             interruption.request()

@@ -192,14 +192,14 @@ class RowHashes:
             unnamed += mixed_hashes(cells)
             named += mixed_hashes(cells ^ text_hash(name))
             columns[name] = int(cells.sum())
-            if _tells(cells) and not _is_numbering(table[name]):
+            if _is_distinctive(cells) and not _is_numbering(table[name]):
                 telling[int(text_hash(name))] = Values.of(cells, N_CELLS).different
         if table.sparse is not None:
             cells = row_hashes(block_hashes(table.sparse))
             unnamed += cells
             named += cells
-        kept = tuple(telling[key] for key in sorted(telling)[:N_COLUMNS])
-        return cls(mixed_hashes(named), mixed_hashes(unnamed), columns, kept)
+        sampled = tuple(telling[key] for key in sorted(telling)[:N_COLUMNS])
+        return cls(mixed_hashes(named), mixed_hashes(unnamed), columns, sampled)
 
     def fingerprint(self) -> Fingerprint:
         """Return what is kept of them."""
@@ -228,7 +228,7 @@ def _of_numbers(values: npt.NDArray[np.float64]) -> Hashes:
     return mixed_hashes(bits_of(values))
 
 
-def _tells(cells: Hashes) -> bool:
+def _is_distinctive(cells: Hashes) -> bool:
     """Whether many cells of a column are different, by a sample of values that does not depend on their order."""
     one_in = 1 + cells.size // (8 * N_ROWS)
     sample = np.sort(cells[cells <= np.uint64((2**64 - 1) // one_in)])

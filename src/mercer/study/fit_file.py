@@ -109,7 +109,7 @@ def fit_file(
         scratch=folder,
     )
     reports = _Reports(progress)
-    about_blocks = {"block_bytes": budget.piece, "text_bytes": budget.texts}
+    about_blocks = {"block_bytes": budget.chunk_bytes, "text_bytes": budget.texts}
     with block_cache(folder, path, source, **about_blocks, report=reports.parsed) as blocks:
         reports.begin("learn the encoding")
         learnt = learn_encoding(blocks, missing=missing, scale=scale, max_levels=max_levels)
@@ -221,13 +221,13 @@ class _Reports:
     def __init__(self, progress: OnProgress | None) -> None:
         self._progress, self._began, self._stage = progress, time.perf_counter(), "parse"
         self._first: tuple[int, float] | None = None
-        self._sweeps, self._told, self._note = 0, 0.0, ""
+        self._sweeps, self._last_report, self._note = 0, 0.0, ""
         self._left: float | None = None
 
     def begin(self, stage: str) -> None:
         """Begin another stage."""
         self._stage, self._began = stage, time.perf_counter()
-        self._tell(StageProgress(stage))
+        self._report(StageProgress(stage))
 
     def parsed(self, done: int, total: int | None) -> None:
         """Report the place in the file that parsing has reached."""
@@ -236,16 +236,16 @@ class _Reports:
         at, since = self._first
         share = 0.0 if not total or done <= at else (total - done) / (done - at)
         left = (time.perf_counter() - since) * share if share else None
-        self._tell(StageProgress("parse", done, total or 0, left, unit="bytes"))
+        self._report(StageProgress("parse", done, total or 0, left, unit="bytes"))
 
     def read(self, done: int, total: int) -> None:
         """Report that a block was read, at most ten times a second."""
         self._sweeps += done == 1
         now = time.perf_counter()
-        if now - self._told < _PAUSE:
+        if now - self._last_report < _PAUSE:
             return
         note = f"sweep {self._sweeps}{self._note}" if self._stage == "solve" else ""
-        self._tell(StageProgress(self._stage, done, total, self._left, note, unit="blocks"))
+        self._report(StageProgress(self._stage, done, total, self._left, note, unit="blocks"))
 
     def following(self, control: Control) -> Control:
         """Return the control with a callback that also reports the progress of the solver."""
@@ -261,7 +261,7 @@ class _Reports:
             self._note = (
                 f", {progress.stage}: relative gap {progress.violation:.1e}, to come down to {progress.tol:.0e}"
             )
-            self._tell(StageProgress("solve", 0, 0, self._left, self._note[2:]))
+            self._report(StageProgress("solve", 0, 0, self._left, self._note[2:]))
             return None if callback is None else callback(progress)
 
         return replace(control, callback=report)
@@ -270,8 +270,8 @@ class _Reports:
         """Report nothing more."""
         self._progress = None
 
-    def _tell(self, progress: StageProgress) -> None:
-        self._told = time.perf_counter()
+    def _report(self, progress: StageProgress) -> None:
+        self._last_report = time.perf_counter()
         if self._progress is not None:
             self._progress(progress)
 

@@ -37,7 +37,7 @@ def judged_on_folds(
     tol: float,
     memory_limit: int,
     max_seconds: float | None,
-    told: Callable[[Candidate], bool],
+    after_candidate: Callable[[Candidate], bool],
     sign_of_life: Callable[[Candidate], None],
 ) -> dict[Candidate, JudgedFolds]:
     """Train machines with kernels on all folds, and judge them; candidates that a stop left out are missing.
@@ -54,7 +54,7 @@ def judged_on_folds(
     memory_limit : int
         Bytes of kernel values.
     max_seconds : float, optional
-    told : callable
+    after_candidate : callable
         Called after each candidate is trained on all folds; a true value stops the search.
     sign_of_life : callable
         Called several times a second with the candidate that is being trained.
@@ -69,7 +69,7 @@ def judged_on_folds(
     def after_each(progress: StageProgress) -> bool:
         current = ordered[at.number]
         at.number += 1
-        return told(current)
+        return after_candidate(current)
 
     def during(progress: object) -> None:
         sign_of_life(ordered[min(at.number, len(ordered) - 1)])

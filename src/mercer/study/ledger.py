@@ -65,8 +65,8 @@ class Look:
 
     def line(self) -> str:
         """Return the look as a line of a ledger."""
-        kept = {name: getattr(self, name) for name in ("source", "target", "seed", "split", "answers")}
-        return json.dumps({"time": self.time.isoformat()} | kept | {"table": self.fingerprint.to_dict()})
+        record = {name: getattr(self, name) for name in ("source", "target", "seed", "split", "answers")}
+        return json.dumps({"time": self.time.isoformat()} | record | {"table": self.fingerprint.to_dict()})
 
     @classmethod
     def read(cls, line: str) -> Look:
@@ -209,8 +209,8 @@ def _append(path: Path, look: Look) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
-def _read(paths: Iterable[Path], tell: Callable[[str], object]) -> list[Look]:
-    """Return the looks of several ledgers, without duplicates; `tell` is called with what cannot be read."""
+def _read(paths: Iterable[Path], warn: Callable[[str], object]) -> list[Look]:
+    """Return the looks of several ledgers, without duplicates; `warn` is called with what cannot be read."""
     looks: dict[str, Look] = {}
     for path in paths:
         try:
@@ -220,10 +220,10 @@ def _read(paths: Iterable[Path], tell: Callable[[str], object]) -> list[Look]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            tell(f"{path} cannot be read ({error.strerror})")
+            warn(f"{path} cannot be read ({error.strerror})")
             continue
         if is_cut:
-            tell(f"{path} has more than {_MOST_BYTES:,} bytes, and what follows them was not read")
+            warn(f"{path} has more than {_MOST_BYTES:,} bytes, and what follows them was not read")
         n_damaged = 0
         for line in filter(None, raw.split(b"\n")):
             try:
@@ -232,7 +232,7 @@ def _read(paths: Iterable[Path], tell: Callable[[str], object]) -> list[Look]:
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
                 n_damaged += 1
         if n_damaged:
-            tell(f"{path} has {n_damaged} damaged {'line' if n_damaged == 1 else 'lines'}")
+            warn(f"{path} has {n_damaged} damaged {'line' if n_damaged == 1 else 'lines'}")
     return list(looks.values())
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from mercer.certificates import Status
 from mercer.gram import DEFAULT_MEMORY_LIMIT
-from mercer.model_selection import ROUND_GROWTH, n_kept, round_sizes
+from mercer.model_selection import ROUND_GROWTH, n_survivors, round_sizes
 from mercer.solvers import Control, Limits, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, KernelChoice, growth
 from mercer.study.contenders import Fold
@@ -130,7 +130,7 @@ def plan_search(
             break
         seconds *= larger(sizes[0], smaller)
         sizes = (smaller, *sizes)
-    counts = (n_first, *(n_kept(len(chosen) * len(C_grid), place) for place in range(1, len(sizes))))
+    counts = (n_first, *(n_survivors(len(chosen) * len(C_grid), place) for place in range(1, len(sizes))))
     return SearchPlan(sizes, counts, len(folds), of_all(sizes, counts, seconds), max_seconds, chosen, why)
 
 

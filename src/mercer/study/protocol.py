@@ -178,7 +178,7 @@ def study(
         On Ctrl-C outside the search. In the search the first one ends the search alone; a second one raises.
     """
     budget, started = TimeBudget(max_seconds), datetime.now(UTC)
-    clock, tell = Clock(), progress or (lambda _: None)
+    clock, report = Clock(), progress or (lambda _: None)
     table = as_table(table)
     kernels = KERNELS if kernel is None else kernels_named(kernel)
     check_number("tol", tol, above=0.0, finite=True)
@@ -193,38 +193,38 @@ def study(
     split = SplitOptions(groups, time_column, copies, date_order, test_size, n_folds, seed)
     rows = prepare(table, known, columns, split, goal_of, budget)
     sealed, arranged, goal = rows.sealed, rows.arranged, rows.goal
-    tell(StageProgress("search"))
+    report(StageProgress("search"))
     folds = encoded_folds(rows.rest.take(rows.searched), rows.truth[rows.searched], rows.splits, rows.encoder)
     goal.suit(folds[0].X)
     found = searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
     found = replace(found, n_in_folds=len(rows.searched))
     clock.lap("search")
 
-    tell(StageProgress("comparison with simpler methods"))
+    report(StageProgress("comparison with simpler methods"))
     rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
     others = choose_rivals(folds, rivals, found.best.n_rows, found.n_rows, budget)
     clock.lap("choosing the machines to compare with")
 
     units = None if arranged.units is None else arranged.units[sealed.rest]
-    model, found = final_fit(goal, rows.training, found, tol, tell, budget, units)
+    model, found = final_fit(goal, rows.training, found, tol, report, budget, units)
     clock.lap("final fit and certificate")
 
     trained = [trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += train_others(goal, others, rows.training.X, rows.training.encoder, rows.truth, budget)
     clock.lap("final fits of the others")
 
-    curve = _learning_curve(goal, found, folds, tell, budget)
+    curve = _learning_curve(goal, found, folds, report, budget)
     clock.lap("learning curve")
 
     spread: tuple[float, ...] = ()
     if check_count("repeats", repeats, at_least=0):
-        tell(StageProgress("repetitions on other splits"))
+        report(StageProgress("repetitions on other splits"))
         table_of = table.as_written(target) if isinstance(known, Labels) else table
         chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else list(kernels)
         how = (repeats, test_size, n_folds, seed, SEARCH_TOL)
         spread = repeated(rows, table_of, chosen or list(kernels), *how, budget)
         clock.lap("repetitions on other splits")
-    kept = SealedStudy(
+    sealed_study = SealedStudy(
         target=target,
         table=table,
         rows=rows,
@@ -241,7 +241,7 @@ def study(
         started=started,
         versions=versions(),
     )
-    return kept if keep_sealed else kept.open(looks, progress)
+    return sealed_study if keep_sealed else sealed_study.open(looks, progress)
 
 
 def _goal(
@@ -266,11 +266,11 @@ def _learning_curve(
     goal: Goal,
     found: SearchResult,
     folds: list[Fold],
-    tell: Callable[[StageProgress], None],
+    report: Callable[[StageProgress], None],
     budget: TimeBudget,
 ) -> LearningCurve:
     """The learning curve of the best setting. A first Ctrl-C ends it, a second one the study."""
-    tell(StageProgress("learning curve"))
+    report(StageProgress("learning curve"))
     seconds = budget.share(CURVE)
     with solvers.Interruption() as interruption:
         curve = learning_curve(goal, found.best, folds, tol=SEARCH_TOL, max_seconds=seconds, interruption=interruption)

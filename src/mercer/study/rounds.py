@@ -43,10 +43,10 @@ def survivors(cells: Sequence[Cell], worse: Set[Candidate], most: int, *, every_
     the best cell of each kernel is kept: a flexible kernel may need more rows to be the best.
     """
     ranked = sorted(cells, key=lambda cell: cell.rank)
-    kept = [cell for cell in ranked if cell.candidate not in worse][:most]
+    surviving = [cell for cell in ranked if cell.candidate not in worse][:most]
     if every_kernel:
         for cell in ranked:
-            if all(cell.choice.simplicity != other.choice.simplicity for other in kept):
-                kept.append(cell)
-    paths = [cell.candidate.path for cell in kept]
-    return sorted(kept, key=lambda cell: paths.index(cell.candidate.path))
+            if all(cell.choice.simplicity != other.choice.simplicity for other in surviving):
+                surviving.append(cell)
+    paths = [cell.candidate.path for cell in surviving]
+    return sorted(surviving, key=lambda cell: paths.index(cell.candidate.path))

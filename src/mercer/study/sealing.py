@@ -75,9 +75,9 @@ def seal_rows(
             break
         names = used
     choice = chosen_by(sealed)  # once more, with its warnings
-    kept = np.searchsorted(truth.rows, choice.rows)
-    sealed, arranged = sealed.restrict(kept), arranged.of(kept)
-    cause = "missing=drop leaves" if len(kept) < len(truth.rows) else f"the split {_by(arranged)} leaves"
+    chosen_positions = np.searchsorted(truth.rows, choice.rows)
+    sealed, arranged = sealed.restrict(chosen_positions), arranged.of(chosen_positions)
+    cause = "missing=drop leaves" if len(chosen_positions) < len(truth.rows) else f"the split {_by(arranged)} leaves"
     _check_both_sides(sealed, choice.truth, n_folds, cause)
     return sealed, arranged, choice
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.certificates import Status
 from mercer.gram import DEFAULT_MEMORY_LIMIT
-from mercer.model_selection import n_kept, round_sizes, rows_in_time
+from mercer.model_selection import n_survivors, round_sizes, rows_in_time
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
 from mercer.study.contenders import Fold
@@ -197,8 +197,10 @@ def search(
     memory = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
     run = _Run(folds, goal, sizes, tol, memory, max_seconds, interruption or Interruption(), progress)
     with run.interruption:
-        run.walk([Candidate(choice, C, goal.epsilons[0]) for C in sorted(C_grid) for choice in kernels], extend=extend)
-        run.tell_of_stop()
+        run.run_rounds(
+            [Candidate(choice, C, goal.epsilons[0]) for C in sorted(C_grid) for choice in kernels], extend=extend
+        )
+        run.report_stop()
     if not run.cells:
         raise SearchStopped(run.stopped)
     seconds = time.perf_counter() - began
@@ -277,22 +279,24 @@ class _Run:
             return "interrupted"
         return "time limit" if self.ends_at is not None and time.perf_counter() >= self.ends_at else ""
 
-    def walk(self, grid: Sequence[Candidate], *, extend: bool) -> None:
+    def run_rounds(self, grid: Sequence[Candidate], *, extend: bool) -> None:
         """Judge the grid in rounds."""
         candidates, n_rows = grid, self.sizes[0]
         while True:
             place = len(self.rounds)
             larger = [size for size in self.sizes if size > n_rows]
-            self.clock.next_round(n_rows, {size: n_kept(len(grid), place + k + 1) for k, size in enumerate(larger)})
+            self.clock.next_round(
+                n_rows, {size: n_survivors(len(grid), place + k + 1) for k, size in enumerate(larger)}
+            )
             cells = self._round(n_rows, candidates, extend=extend)
             if self.stopped or not larger:
                 return
-            most = n_kept(len(grid), place + 1)
+            most = n_survivors(len(grid), place + 1)
             self.worse = clearly_worse(cells, self.folds)
-            kept = survivors(cells, self.worse, most, every_kernel=len(larger) > 1)
-            candidates, n_next = [cell.candidate for cell in kept], larger[0]
+            surviving = survivors(cells, self.worse, most, every_kernel=len(larger) > 1)
+            candidates, n_next = [cell.candidate for cell in surviving], larger[0]
             if self.ends_at is not None:
-                needed = sum(cell.seconds for cell in kept)
+                needed = sum(cell.seconds for cell in surviving)
                 n_next = rows_in_time(n_rows, n_next, needed, max(0.0, self.ends_at - time.perf_counter()))
             n_rows = n_next
 
@@ -359,7 +363,7 @@ class _Run:
         """Judge machines with kernels, whose fits share kernel values and solutions."""
         began = time.perf_counter()
 
-        def told(candidate: Candidate) -> bool:
+        def after_candidate(candidate: Candidate) -> bool:
             nonlocal began
             now = time.perf_counter()
             for _ in folds:
@@ -377,7 +381,7 @@ class _Run:
             tol=self.tol,
             memory_limit=self.memory_limit,
             max_seconds=None if self.ends_at is None else max(0.0, self.ends_at - began),
-            told=told,
+            after_candidate=after_candidate,
             sign_of_life=lambda candidate: self._sign_of_life(candidate, began, None),
         )
         for candidate, (errors, seconds, unfinished) in judged.items():
@@ -447,7 +451,7 @@ class _Run:
             note += f", {self.clock.n_rows:,} rows"
         self.progress(StageProgress("search", self.clock.n_done, self.clock.n_total, left, note))
 
-    def tell_of_stop(self) -> None:
+    def report_stop(self) -> None:
         """Tell that the search goes no further, and that there is something to go on with."""
         if self.progress is not None and self.stopped and self.cells:
             self.progress(StageProgress("search", self.clock.n_done, self.clock.n_total, stopped=self.stopped))

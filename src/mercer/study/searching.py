@@ -20,7 +20,7 @@ from mercer.study.time_budget import FINAL_FIT, RIVALS, SEARCH, Deadline, TimeBu
 SEARCH_TOL = 1e-3
 """KKT violation to which the machines of the search and of the learning curve are solved."""
 
-PATIENCE = 30.0
+SECONDS_WITHOUT_LIMIT = 30.0
 """Seconds that kernels may take on a wide table without a time limit, where linear machines are seldom beaten."""
 
 _ROOM = 1.25  # by which a limit that is recommended exceeds what it is expected to take
@@ -127,7 +127,7 @@ def _in_time(
         fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
         has_linear=first is not None,
     )
-    left = PATIENCE if deadline.seconds_left is None else deadline.seconds_left
+    left = SECONDS_WITHOUT_LIMIT if deadline.seconds_left is None else deadline.seconds_left
     if first is not None and plan.kernels and plan.seconds > left:
         enough = budget.spent + _ROOM * (plan.seconds + first.seconds) / SEARCH
         budget.cuts.append(

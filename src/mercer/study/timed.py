@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer.study.time_budget import Deadline
 
-PIECE_SECONDS = 0.2
+CHUNK_SECONDS = 0.2
 """Seconds that a piece of a fit or of predictions should take."""
 
 _FIRST_ROWS = 200  # rows whose predictions are the first piece
@@ -45,7 +45,7 @@ def fit_in_time(estimator: Any, X: Any, truth: np.ndarray, deadline: Deadline) -
             if has_ended or deadline.has_come:
                 break
             seconds = time.perf_counter() - began
-            step = max(1, min(2 * step, int(step * PIECE_SECONDS / max(seconds, 1e-9))))
+            step = max(1, min(2 * step, int(step * CHUNK_SECONDS / max(seconds, 1e-9))))
         estimator.set_params(max_iter=most)
         return has_ended or done >= most
 
@@ -79,7 +79,7 @@ def _predicted(predict: Callable[[Any], np.ndarray], X: Any, deadline: Deadline)
         began = time.perf_counter()
         found.append(predict(X[at : at + step]))
         at += step
-        step = max(1, min(4 * step, int(step * PIECE_SECONDS / max(time.perf_counter() - began, 1e-9))))
+        step = max(1, min(4 * step, int(step * CHUNK_SECONDS / max(time.perf_counter() - began, 1e-9))))
     return np.concatenate(found)
 
 

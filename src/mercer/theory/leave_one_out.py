@@ -13,7 +13,7 @@ from mercer.theory.bound import Bound, check_positive
 _OF = "leave-one-out error"
 _OPTIMAL = "the machine is optimal"
 _FREE = "hinge loss, and some support vector is free: else the bias is a convention, and may move with any row"
-_HELD = "the kernel's parameters and the class weights are the same without a row"
+_FIXED = "the kernel's parameters and the class weights are the same without a row"
 
 
 def support_vector_bound(n_support: int, n: int) -> Bound:
@@ -57,7 +57,7 @@ def support_vector_bound(n_support: int, n: int) -> Bound:
     count = check_count("n_support", n_support, at_least=0)
     if count > rows:
         raise ValueError(f"n_support must be at most n = {rows}, got {count}.")
-    return Bound("support vectors", _OF, count / rows, (_OPTIMAL, _HELD), trivial=1.0)
+    return Bound("support vectors", _OF, count / rows, (_OPTIMAL, _FIXED), trivial=1.0)
 
 
 def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: float) -> Bound:
@@ -108,7 +108,7 @@ def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: float) -> Bound:
 
 def of_xi_alpha(share: float) -> Bound:
     """Return Joachims' estimate, given the share of rows that satisfy its condition."""
-    assumptions = (_OPTIMAL, _HELD, "R² >= max k(x, x) - min k(x, z) over the training rows", _FREE)
+    assumptions = (_OPTIMAL, _FIXED, "R² >= max k(x, x) - min k(x, z) over the training rows", _FREE)
     return Bound("xi-alpha estimate", _OF, share, assumptions, trivial=1.0)
 
 
@@ -154,7 +154,7 @@ def span_estimate(alpha: Any, span_squared: Any, margins: Any) -> Bound:
 
 def of_span(share: float) -> Bound:
     """Return the span estimate, given the share of rows that satisfy its condition."""
-    assumptions = (_OPTIMAL, _HELD, "without a row no other row changes sides")
+    assumptions = (_OPTIMAL, _FIXED, "without a row no other row changes sides")
     return Bound("span estimate", _OF, share, assumptions, trivial=1.0, relation="~")
 
 
@@ -207,7 +207,7 @@ def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True
     """
     r, w, rows = check_positive("radius", radius), check_positive("norm", norm), check_count("n", n)
     factor = 4.0 if bias else 1.0
-    assumptions = (_OPTIMAL, _HELD, "the classes are separated without slack")
+    assumptions = (_OPTIMAL, _FIXED, "the classes are separated without slack")
     return Bound("radius and margin", _OF, factor * r * r * w * w / rows, assumptions, trivial=1.0)
 
 

@@ -228,13 +228,13 @@ def _radius(gram: Gram, weights: Any) -> float:
 
 def _of(solution: Any, title: str, delta: float) -> MachineTheory:
     certificate = solution.certificate
-    held = certificate.evidence
-    if held is None:
+    evidence_given = certificate.evidence
+    if evidence_given is None:
         raise ValueError(
             "theory.report needs the training rows, which pickling leaves behind: fit the machine again, or ask before "
             "pickling."
         )
-    evidence: QuadraticEvidence = held.as_quadratic()
+    evidence: QuadraticEvidence = evidence_given.as_quadratic()
     examples = evidence.examples()
     assert isinstance(examples, KKTCases)
     gram = evidence.gram()
@@ -248,14 +248,16 @@ def _of(solution: Any, title: str, delta: float) -> MachineTheory:
         separates=bool(optimal and examples.slack.max() <= max(examples.tolerance, 1e-9) < 1.0),
         margin=examples.margin,
         ball=enclosing_ball(gram) if gram.is_convex else None,
-        dimension=_dimension(evidence.kernel, evidence) if held is evidence else float(held.weights.size),
+        dimension=_dimension(evidence.kernel, evidence)
+        if evidence_given is evidence
+        else float(evidence_given.weights.size),
         bounds=(),
     )
     seen = part.margin * min(1.0, float(examples.yf.min()))
     bias = evidence.problem.n_groups > 0
     ended = "" if optimal else f"the machine ended as {certificate.status}, not optimal"
     longest = None if bias else math.sqrt(float(gram.diag().max()))
-    bias_value = solution.bias if held is evidence else evidence.bias or 0.0
+    bias_value = solution.bias if evidence_given is evidence else evidence.bias or 0.0
     influence = () if ended else tuple(_influence(evidence, gram, bias_value))
     return replace(part, bounds=tuple(_bounds(part, seen, longest, influence, ended, delta)))
 
@@ -263,8 +265,8 @@ def _of(solution: Any, title: str, delta: float) -> MachineTheory:
 def _influence(evidence: QuadraticEvidence, gram: Gram, bias: float) -> Iterator[Bound]:
     """Yield the leave-one-out bounds by the influence of each row on the others."""
     radius, decision = Radius(gram), gram.matvec(evidence.beta) + bias
-    settled, _ = joachims_terms(evidence.problem, evidence.beta, decision, radius.largest, radius.exact)
-    yield of_xi_alpha(float(np.mean(~settled)))
+    decided, _ = joachims_terms(evidence.problem, evidence.beta, decision, radius.largest, radius.exact)
+    yield of_xi_alpha(float(np.mean(~decided)))
     yield of_span(span_share(evidence.problem, gram, evidence.beta))
 
 
@@ -343,12 +345,12 @@ def _trained_on(machine: Any, X: Any) -> bool:
     if not hasattr(last, "support_vectors_"):
         table, own = _solutions(last)[0].certificate.evidence.problem.rows.table, np.shape(rows)
         return not sparse.issparse(table) and table.shape == own and np.array_equal(table, rows)
-    kept = last.support_vectors_
-    if not isinstance(kept, np.ndarray) or kept.dtype == object or not kept.size or sparse.issparse(rows):
+    vectors = last.support_vectors_
+    if not isinstance(vectors, np.ndarray) or vectors.dtype == object or not vectors.size or sparse.issparse(rows):
         return False
     table = np.asarray(rows)
     same = table.ndim == 2 and table.shape == tuple(last.shape_fit_)
-    return same and np.array_equal(table[last.support_].astype(kept.dtype), kept)
+    return same and np.array_equal(table[last.support_].astype(vectors.dtype), vectors)
 
 
 def _last(machine: Any) -> Any:
@@ -368,10 +370,10 @@ def _solutions(machine: Any) -> tuple[Any, ...]:
     found = machine.solution_
     solutions: tuple[Any, ...] = tuple(found) if isinstance(found, Sequence) else (found,)
     for solution in solutions:
-        held = solution.evidence if isinstance(solution, Solution) else solution.certificate.evidence
-        if held is None:
+        evidence_given = solution.evidence if isinstance(solution, Solution) else solution.certificate.evidence
+        if evidence_given is None:
             continue
-        evidence = held.as_quadratic()
+        evidence = evidence_given.as_quadratic()
         if evidence is None:
             raise TypeError(
                 f"{_NEEDED}, got {type(machine).__name__} with another loss or penalty, or on rows in a file. Fit "

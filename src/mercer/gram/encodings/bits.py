@@ -166,13 +166,13 @@ class BitForm(Backend):
         return np.full(n, (_SINGLE + (weights.size + 2) * _DOUBLE) * float(np.abs(weights).sum()))
 
     def _table(self, data: Data) -> Table | None:
-        held = self._tables.get(id(data))
-        if held is None:
+        known = self._tables.get(id(data))
+        if known is None:
             assert isinstance(data, Vectors)
             words = _words(data, self._values)
             table = None if words is None else Table(words, data.p, self._step)
-            held = self._tables[id(data)] = (data, table)
-        return held[1]
+            known = self._tables[id(data)] = (data, table)
+        return known[1]
 
 
 def bit_form(

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mercer._typing import IndexArray
 
-_MOST_KEPT = 1.5  # columns that are kept by rows, as a multiple of those that are asked for
+_MAX_CACHED = 1.5  # columns that are kept by rows, as a multiple of those that are asked for
 _FREE = 50  # columns that are kept whatever is asked for
 
 
@@ -31,29 +31,29 @@ class ColumnCopy:
         csc = sp.csc_array(table) if isinstance(table, np.ndarray) else table.tocsc()
         self.by_columns = sp.csr_array(csc.T)
         self.counts = np.diff(self.by_columns.indptr)
-        self._kept: tuple[IndexArray, Any] | None = None
+        self._cached: tuple[IndexArray, Any] | None = None
 
     def rows_of(self, chosen: IndexArray) -> tuple[Any, IndexArray]:
         """Return a table of columns, and the place of each chosen column in it; `chosen` is increasing."""
-        kept = chosen
-        if self._kept is not None:
-            columns, rows = self._kept
+        cached = chosen
+        if self._cached is not None:
+            columns, rows = self._cached
             both = np.union1d(columns, chosen)
-            if both.size <= _MOST_KEPT * chosen.size + _FREE:
+            if both.size <= _MAX_CACHED * chosen.size + _FREE:
                 if both.size == columns.size:
                     return rows, np.searchsorted(columns, chosen)
-                kept = both
+                cached = both
         if isinstance(self._table, np.ndarray):
-            rows = np.ascontiguousarray(self._table[:, kept])
+            rows = np.ascontiguousarray(self._table[:, cached])
         else:
-            rows = sp.csr_array(self.by_columns[kept].T.tocsr())
-        self._kept = kept, rows
-        return rows, np.searchsorted(kept, chosen)
+            rows = sp.csr_array(self.by_columns[cached].T.tocsr())
+        self._cached = cached, rows
+        return rows, np.searchsorted(cached, chosen)
 
     @property
-    def bytes_kept(self) -> int:
+    def cached_bytes(self) -> int:
         """Bytes of the part that is kept by rows."""
-        if self._kept is None:
+        if self._cached is None:
             return 0
-        rows = self._kept[1]
+        rows = self._cached[1]
         return int(rows.nbytes if isinstance(rows, np.ndarray) else rows.data.nbytes + rows.indices.nbytes)

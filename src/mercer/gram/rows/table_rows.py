@@ -72,7 +72,7 @@ class LinearRows(ABC):
     n, p : int
         Numbers of rows and columns.
     is_sparse : bool
-    bytes_held : int
+    memory_bytes : int
         Bytes that this object has in memory beside the caller's table.
     limits_numbers : bool
         Whether `numbers` keeps to a memory limit of its own, by files; otherwise they are arrays in memory.
@@ -83,7 +83,7 @@ class LinearRows(ABC):
     n: int
     p: int
     is_sparse: bool
-    bytes_held: int = 0
+    memory_bytes: int = 0
     limits_numbers: bool = False
     keeps_blocks: bool = False
 

@@ -43,7 +43,7 @@ class Rows:
         The same rows before preprocessing.
     names : ndarray of str, optional
         Names of the columns.
-    held : ndarray of int64
+    in_matrix : ndarray of int64
         The rows of `data` in matrices of kernel values, in their order. With one-versus-one it is by class, so that the
         rows of a machine are contiguous. They are all rows, or the training rows alone if there are many others.
     again : callable
@@ -54,7 +54,7 @@ class Rows:
     train: IndexArray
     test: IndexArray
     given: tuple[Any, Any]
-    held: IndexArray
+    in_matrix: IndexArray
     names: Any = None
     again: Callable[[], bool] = lambda: True
 
@@ -62,7 +62,7 @@ class Rows:
     def position(self) -> IndexArray:
         """The place of each row in matrices of kernel values, (n,); -1 for rows outside them."""
         found = np.full(self.data.n, -1)
-        found[self.held] = np.arange(self.held.size)
+        found[self.in_matrix] = np.arange(self.in_matrix.size)
         return found
 
     @property
@@ -179,8 +179,8 @@ class Folds:
                 data = same[0].data if same else check_rows(asking, self.X, spec, reset=True)
                 names = same[0].names if same else getattr(asking, "feature_names_in_", None)
                 trained = np.unique(np.concatenate([rows for rows, _ in self._splits]))
-                held = self._in_matrix(trained, data.n)
-                found = Rows(data, train, test, given, held[self._by_class(machine, held)], names)
+                in_matrix = self._in_matrix(trained, data.n)
+                found = Rows(data, train, test, given, in_matrix[self._by_class(machine, in_matrix)], names)
             else:
                 before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self.targets(number))
@@ -191,13 +191,13 @@ class Folds:
                     given = None, given[1]
                 if given[0] is None:
                     data = check_rows(clone(machine), seen, spec, reset=True)
-                held = self._in_matrix(np.arange(len(train)), data.n)
+                in_matrix = self._in_matrix(np.arange(len(train)), data.n)
                 found = Rows(
                     data,
                     np.arange(len(train)),
                     np.arange(len(train), data.n),
                     given,
-                    held[self._by_class(machine, np.concatenate([train, test])[held])],
+                    in_matrix[self._by_class(machine, np.concatenate([train, test])[in_matrix])],
                     getattr(asking, "feature_names_in_", None),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )

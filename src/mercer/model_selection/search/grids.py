@@ -89,8 +89,8 @@ def _smallest_distance(data: Vectors) -> float:
         candidates.append(np.column_stack([i + first, j + first, (found - error_bound)[i, j]]))
     pairs = np.concatenate(candidates)
     i, j = pairs[pairs[:, 2] <= least, :2].astype(np.int64).T
-    pieces = np.array_split(np.arange(i.size), 1 + i.size // 4096)
-    return float(size * np.sqrt(min(float(as_data(rows[i[k]] - rows[j[k]]).sq_norms().min()) for k in pieces)))
+    chunks = np.array_split(np.arange(i.size), 1 + i.size // 4096)
+    return float(size * np.sqrt(min(float(as_data(rows[i[k]] - rows[j[k]]).sq_norms().min()) for k in chunks)))
 
 
 def _first_of_each(rows: Any) -> npt.NDArray[np.int64]:

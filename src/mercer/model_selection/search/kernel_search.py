@@ -402,28 +402,28 @@ class KernelSearchCV(BaseSearchCV):
         allowance = Allowance(monitor, most, self._memory_of_all())
         fits_of = partial(SharedFits, self.estimator, n_jobs=check_whole("n_jobs", self.n_jobs), allowance=allowance)
         fits_on = partial(fits_of, X, y, fit_params=routed.estimator.fit)
-        walk: PrefittedSearchCV | Race | Rounds
+        schedule: PrefittedSearchCV | Race | Rounds
         if self.early_stopping is not None:
             score, largest = rules_of_race(self, scorers, metric)
-            walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
+            schedule = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
         elif self.rounds is not None:
             score = self._check_rounds(metric)
             sizes = checked_rounds(self.rounds, min(row_numbers(train).size for train, _ in splits))
             kinds = heads_of(candidates, path_of(self.estimator), and_gamma=True)
             rules: dict[str, Any] = {"kinds": kinds, "metric": score, "sizes": sizes, "monitor": monitor}
-            walk = Rounds(self, fits_of, candidates, heads, splits, routed, **rules)
+            schedule = Rounds(self, fits_of, candidates, heads, splits, routed, **rules)
         elif self._by_leave_one_out():
             what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
             judged = WithoutRows(self.estimator, what, allowance)
-            walk = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed, judged)
+            schedule = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed, judged)
         else:
-            walk = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed)
-        walk.fit(X, y)
-        walk.warn()
-        self.stopped_, self.reason_, self.n_splits_ = walk.stopped, walk.reason, len(splits)
-        self.multimetric_ = walk.multimetric_
+            schedule = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed)
+        schedule.fit(X, y)
+        schedule.warn()
+        self.stopped_, self.reason_, self.n_splits_ = schedule.stopped, schedule.reason, len(splits)
+        self.multimetric_ = schedule.multimetric_
         self.scorer_ = getattr(scorers, "_scorers", scorers)
-        self.cv_results_ = results = walk.results_of_all()
+        self.cv_results_ = results = schedule.results_of_all()
         if self.refit or not self.multimetric_:
             if callable(self.scoring) and self.multimetric_:
                 self._check_refit_for_multimetric({name[10:]: 0 for name in results if name.startswith("mean_test_")})

@@ -26,7 +26,7 @@ from mercer.solvers.progress import most_steps
 LEAVE_ONE_OUT = "leave_one_out"
 """Value of `cv` that asks for exact leave-one-out."""
 
-HELD = (
+FIXED = (
     "exact leave-one-out: settings share nothing; kernel parameters that depend on rows, balanced class weights and "
     "what comes before the machine are those of all rows"
 )

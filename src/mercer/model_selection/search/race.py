@@ -111,9 +111,9 @@ class Race:
         splits = self.splits[first:last]
         fits = self.fits_on(splits)
         candidates, heads = [self.candidates[k] for k in places], [self.heads[k] for k in places]
-        walk = PrefittedSearchCV(self.search, fits, candidates, heads, splits, self.routed)
+        prefitted = PrefittedSearchCV(self.search, fits, candidates, heads, splits, self.routed)
         try:
-            walk.fit(X, y)
+            prefitted.fit(X, y)
         except StoppedError:
             if not self._n_done.any():
                 raise
@@ -127,10 +127,10 @@ class Race:
             for whole in self._scores.values():
                 whole[places, first:last] = float(self.search.error_score)
             return
-        self._stopped, self.multimetric_ = walk.stopped, walk.multimetric_
+        self._stopped, self.multimetric_ = prefitted.stopped, prefitted.multimetric_
         self._reasons.setdefault(fits.reason)
-        walk.warn_of_failures()
-        self._keep(walk.results_of_all(), places, first, last)
+        prefitted.warn_of_failures()
+        self._keep(prefitted.results_of_all(), places, first, last)
 
     def _keep(self, results: dict[str, Any], places: npt.NDArray[np.int64], first: int, last: int) -> None:
         own = np.flatnonzero(np.isfinite(results["mean_fit_time"]))  # settings that were tried before a stop

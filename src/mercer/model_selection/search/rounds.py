@@ -21,7 +21,7 @@ from mercer.certificates.status import StoppedError
 from mercer.data.user_warnings import warn_user
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.fold_rows import row_numbers
-from mercer.model_selection.search.row_rules import n_kept, n_validated, rows_in_time, spread, worse_than_best
+from mercer.model_selection.search.row_rules import n_survivors, n_validated, rows_in_time, spread, worse_than_best
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.search_parameters import Search
 
@@ -97,7 +97,7 @@ class Rounds:
             larger = [size for size in self.sizes if size > n_rows]
             if self.stopped or not larger or not tried.size:
                 return
-            places = self._survivors(tried, n_kept(len(self.candidates), number), every_kind=len(larger) > 1)
+            places = self._survivors(tried, n_survivors(len(self.candidates), number), every_kind=len(larger) > 1)
             n_rows = self._next_size(places, n_rows, larger[0])
 
     def _round(self, places: IndexArray, n_rows: int, X: Any, y: Any) -> IndexArray:
@@ -105,10 +105,10 @@ class Rounds:
         splits, table, targets, routed = self._part(n_rows, X, y)
         fits = self.fits_on(table, targets, splits, fit_params=routed.estimator.fit)
         candidates, heads = [self.candidates[k] for k in places], [self.heads[k] for k in places]
-        walk = PrefittedSearchCV(self.search, fits, candidates, heads, splits, routed)
+        prefitted = PrefittedSearchCV(self.search, fits, candidates, heads, splits, routed)
         self._last = (len(places), 0)
         try:
-            walk.fit(table, targets)
+            prefitted.fit(table, targets)
         except StoppedError:
             if not self._results:
                 raise
@@ -119,10 +119,10 @@ class Rounds:
                 raise
             self._failed.append(error)
             return places[:0]
-        self.stopped, self.multimetric_ = walk.stopped, walk.multimetric_
+        self.stopped, self.multimetric_ = prefitted.stopped, prefitted.multimetric_
         self._reasons.setdefault(fits.reason)
-        walk.warn_of_failures()
-        results = walk.results_of_all()
+        prefitted.warn_of_failures()
+        results = prefitted.results_of_all()
         if f"mean_test_{self.metric}" not in results:
             raise ValueError(f"rounds follow one score: with several, refit must name one, got {self.search.refit!r}.")
         done = np.isfinite(results["mean_fit_time"])  # settings that were tried before a stop
@@ -171,12 +171,12 @@ class Rounds:
         ranked = np.argsort(-scores.mean(axis=1), kind="stable")
         sizes = [float(np.mean([split[side].size for split in self.splits])) for side in (0, 1)]
         worse = set(worse_than_best(scores, *sizes))
-        kept = [k for k in ranked if k not in worse][:most]
+        survivors = [k for k in ranked if k not in worse][:most]
         if every_kind:
             for k in ranked:
-                if all(self.kinds[tried[k]] != self.kinds[tried[one]] for one in kept):
-                    kept.append(k)
-        return tried[kept]
+                if all(self.kinds[tried[k]] != self.kinds[tried[one]] for one in survivors):
+                    survivors.append(k)
+        return tried[survivors]
 
     def _next_size(self, places: IndexArray, n_rows: int, following: int) -> int:
         """Return the training rows of a fold in the next round, fewer than planned if time is short."""

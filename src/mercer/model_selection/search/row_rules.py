@@ -24,8 +24,8 @@ ROUND_GROWTH = 4
 COST_EXPONENT = 1.5
 """The time of a fit is assumed to grow with this power of its rows; 1.1 to 1.7 were measured (adult, up to 27,000)."""
 
-_KEPT = 3  # divisor; at most a third of the settings goes on to the next round
-_FEWEST_KEPT = 3  # settings; the limit of a round is never lower
+_SURVIVOR_DIVISOR = 3  # divisor; at most a third of the settings goes on to the next round
+_MIN_SURVIVORS = 3  # settings; the limit of a round is never lower
 _VALIDATION = 2  # test rows of a fold, as a multiple of the training rows of a round
 _FEWEST_VALIDATION = 1000  # rows of a fold; all if it has fewer
 _CLOSE = 0.8  # share of the rows that were planned for a round
@@ -47,9 +47,9 @@ def round_sizes(n_rows: int, first: int = WHOLE_ROWS) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def n_kept(n_candidates: int, place: int) -> int:
+def n_survivors(n_candidates: int, place: int) -> int:
     """Return the largest number of settings in a round; `place` is the number of the round, from 0."""
-    return max(min(_FEWEST_KEPT, n_candidates), math.ceil(n_candidates / _KEPT**place))
+    return max(min(_MIN_SURVIVORS, n_candidates), math.ceil(n_candidates / _SURVIVOR_DIVISOR**place))
 
 
 def n_validated(n_train: int) -> int:
@@ -117,10 +117,10 @@ def spread(
     if parts is not None:
         rows = rows[np.argsort(parts[rows], kind="stable")]
     rows = rows[np.argsort(truth[rows], kind="stable")]
-    is_kept = np.zeros(len(rows), dtype=np.bool_)
-    is_kept[(2 * np.arange(n_rows) + 1) * len(rows) // (2 * n_rows)] = True
+    is_chosen = np.zeros(len(rows), dtype=np.bool_)
+    is_chosen[(2 * np.arange(n_rows) + 1) * len(rows) // (2 * n_rows)] = True
     if np.issubdtype(truth.dtype, np.integer):
-        for of_class in np.split(is_kept, np.flatnonzero(np.diff(truth[rows])) + 1):
+        for of_class in np.split(is_chosen, np.flatnonzero(np.diff(truth[rows])) + 1):
             n_missing = min(fewest, len(of_class)) - np.count_nonzero(of_class)
-            of_class[np.flatnonzero(~of_class)[: max(0, n_missing)]] = True  # a view of is_kept
-    return np.sort(rows[is_kept])
+            of_class[np.flatnonzero(~of_class)[: max(0, n_missing)]] = True  # a view of is_chosen
+    return np.sort(rows[is_chosen])

@@ -26,7 +26,7 @@ from mercer.data.user_warnings import warn_user
 from mercer.estimators._dual import DualMachine
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.fold_rows import row_numbers
-from mercer.model_selection.search.loo_scores import HELD, WithoutRows
+from mercer.model_selection.search.loo_scores import FIXED, WithoutRows
 from mercer.model_selection.search.paths import FoldFit
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.search_parameters import Search
@@ -103,7 +103,7 @@ class PrefittedSearchCV(BaseSearchCV):
         if self.by_number:
             X = np.arange(_num_samples(X))
             if not get_config()["array_api_dispatch"]:  # with array API dispatch scikit-learn needs real arrays
-                X, y = _Taken(X), _Taken(y) if isinstance(y, np.ndarray) else y
+                X, y = _RowTaker(X), _RowTaker(y) if isinstance(y, np.ndarray) else y
         super().fit(X, y)
         return self
 
@@ -143,7 +143,7 @@ class PrefittedSearchCV(BaseSearchCV):
                 self._summaries[place] = _Summary.of(folds)
                 for fold in folds:
                     estimate.measured(place, fold.seconds)
-                self._tell(estimate, place)
+                self._report_progress(estimate, place)
         made_all = [fold for folds in made.values() for fold in folds]
         errors = [fold.error for fold in made_all if fold.error is not None]
         if errors and not self._errors:
@@ -170,7 +170,7 @@ class PrefittedSearchCV(BaseSearchCV):
     @property
     def reason(self) -> str:
         """Text that says what the fits shared, and why they could not share more."""
-        return HELD if isinstance(self._asked, WithoutRows) else self.fits.reason
+        return FIXED if isinstance(self._asked, WithoutRows) else self.fits.reason
 
     def warn(self) -> None:
         """Warn of failures that scikit-learn did not see, and of unfinished settings."""
@@ -203,7 +203,7 @@ class PrefittedSearchCV(BaseSearchCV):
         values = (self.candidates[place].get(self._path + name) for name in ("nu", "epsilon", "C"))
         return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
-    def _tell(self, estimate: CostEstimate, place: int) -> None:
+    def _report_progress(self, estimate: CostEstimate, place: int) -> None:
         """Report the progress of the search to stderr and to the callback, unless the search was stopped."""
         if self.fits.stopped or (not self.search.verbose and self.search.callback is None):
             return
@@ -263,7 +263,7 @@ def _are_named(scoring: Any) -> bool:
     return isinstance(named, list | tuple | set) and all(one is None or isinstance(one, str) for one in named)
 
 
-class _Taken:
+class _RowTaker:
     """An array with the interface of a data frame, from which scikit-learn takes rows without further checks."""
 
     iloc = None
@@ -327,8 +327,8 @@ class _Cell(BaseEstimator):
     cloned or pickled.
     """
 
-    def __init__(self, estimator: Any, walk: PrefittedSearchCV) -> None:
-        self._like, self.walk = estimator, walk
+    def __init__(self, estimator: Any, prefitted: PrefittedSearchCV) -> None:
+        self._like, self.prefitted = estimator, prefitted
         self._params: dict[str, Any] = {}
 
     @lazy_property
@@ -343,7 +343,7 @@ class _Cell(BaseEstimator):
     def __sklearn_clone__(self) -> Any:
         if "_fold" in vars(self):
             return clone(self.estimator)
-        return _Cell(self.estimator if self._params else self._like, self.walk)
+        return _Cell(self.estimator if self._params else self._like, self.prefitted)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_fold" in vars(self)
@@ -352,7 +352,7 @@ class _Cell(BaseEstimator):
         return (_itself, (self._fold.fitted,)) if "_fold" in vars(self) else super().__reduce_ex__(protocol)
 
     def __sklearn_tags__(self) -> Any:
-        return self.walk.tags if self.walk.by_number else get_tags(self.estimator)
+        return self.prefitted.tags if self.prefitted.by_number else get_tags(self.estimator)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return dict(self.estimator.get_params(deep=deep))
@@ -367,7 +367,7 @@ class _Cell(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> _Cell:
         del X, y, params
-        self._fold = self.walk.next_fit()
+        self._fold = self.prefitted.next_fit()
         if self._fold.error is not None:
             raise self._fold.error
         return self
@@ -383,15 +383,18 @@ class _Cell(BaseEstimator):
             raise AttributeError(name)
         if "_fold" not in vars(self):
             return getattr(self.estimator, name)
-        held, by_number = self._fold.rows if name in _ASKED_BY else None, self.walk.by_number and name in _ASKED
-        if held is None and not by_number:
+        fold_rows, by_number = (
+            self._fold.rows if name in _ASKED_BY else None,
+            self.prefitted.by_number and name in _ASKED,
+        )
+        if fold_rows is None and not by_number:
             return getattr(self._fold.fitted, name)
-        known = getattr(self._fold.fitted if held is None else self._fold.machine, name)
+        known = getattr(self._fold.fitted if fold_rows is None else self._fold.machine, name)
 
         def ask(X: Any, *args: Any, **params: Any) -> Any:
-            rows = None if held is None else held.asked if by_number else held.which(X)
+            rows = None if fold_rows is None else fold_rows.asked if by_number else fold_rows.which(X)
             if rows is None:
-                asked = _safe_indexing(self.walk.table, X) if by_number else X
+                asked = _safe_indexing(self.prefitted.table, X) if by_number else X
                 return getattr(self._fold.fitted, name)(asked, *args, **params)
             if name == "score" and len(args) == 1 and not params:
                 share = _share_right(self._fold.machine, rows, *args)

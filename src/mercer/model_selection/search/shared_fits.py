@@ -238,15 +238,19 @@ class SharedFits:
         fold_inputs = fold_state.fold_inputs = fold_state.fold_inputs or self._inputs_of(estimator, fold_state.number)
         kernel, rows = fold_inputs.kernel, fold_inputs.rows
         machine, reason = None, ""
-        for held, shares in self._ways_of(fold_state, fold_inputs):
-            is_whole = held is None or held.n == rows.data.n  # else the matrix has training rows only
-            used = replace(rows, data=held) if held is not None and is_whole else rows
-            own = used.data.rows(used.train) if held is None or is_whole else held.rows(rows.position[rows.train])
+        for stored_data, shares in self._ways_of(fold_state, fold_inputs):
+            is_whole = stored_data is None or stored_data.n == rows.data.n  # else the matrix has training rows only
+            used = replace(rows, data=stored_data) if stored_data is not None and is_whole else rows
+            own = (
+                used.data.rows(used.train)
+                if stored_data is None or is_whole
+                else stored_data.rows(rows.position[rows.train])
+            )
             machine, reason = (
-                self._go_on(copy(given), fold_state, kernel if held is None else EvaluatedKernel(kernel)),
+                self._go_on(copy(given), fold_state, kernel if stored_data is None else EvaluatedKernel(kernel)),
                 shares,
             )
-            in_single = isinstance(held, InMemoryRows) and held.whole.dtype == np.float32
+            in_single = isinstance(stored_data, InMemoryRows) and stored_data.whole.dtype == np.float32
             try:
                 machine.fit(own, *fold_inputs.targets, sample_weight=fold_inputs.weights)
             except InseparableError:
@@ -254,7 +258,7 @@ class SharedFits:
                     raise
                 fold_state.in_single = False  # rounding errors may hide a small margin
                 continue
-            if not isinstance(held, InMemoryRows) or not in_single:
+            if not isinstance(stored_data, InMemoryRows) or not in_single:
                 break
             stalled = Status.STALLED in machine._solved().statuses  # a rounded matrix may be indefinite
             if not stalled and not rounding_shows(machine, fold_inputs.size, used.data if is_whole else own):
@@ -306,17 +310,17 @@ class SharedFits:
             yield rows.data, what_is_shared(kernel, by_folds=False)  # type: ignore[misc]
             return
         share = len(self._folds) if by_folds else 1
-        kept = fold_state.path.matrices(fold_state.number if by_folds else None)
+        matrices = fold_state.path.matrices(fold_state.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
         # With an indefinite kernel, rounding could change which stationary point is found.
         single = kernel.is_psd and holds(fold_inputs.size)
         beyond = []
         for dtype in (np.float32, np.float64) if single and fold_state.in_single else (np.float64,):
-            n_bytes = Matrices.bytes_of(dtype, rows.held.size, after_single=bool(single))
+            n_bytes = Matrices.bytes_of(dtype, rows.in_matrix.size, after_single=bool(single))
             if n_bytes > self._limit // share:
                 beyond.append(n_bytes)
                 continue
-            yield kept.of(kernel, rows, dtype, n_jobs, self._check), what_is_shared(kernel, by_folds=by_folds)
+            yield matrices.of(kernel, rows, dtype, n_jobs, self._check), what_is_shared(kernel, by_folds=by_folds)
         yield None, why_values_are_not(kernel, share, beyond[0], self._limit)
 
     def _bound(self, machine: Iterated, number: int) -> None:

@@ -25,7 +25,7 @@ class Memory:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._taken = most, 0
+        self._most, self._reserved = most, 0
         self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}  # by size
         self._lock = Lock()
 
@@ -37,10 +37,10 @@ class Memory:
             if idle:
                 memory = idle.pop()
             else:
-                for others in self._idle.values() if self._taken + wanted > self._most else ():
+                for others in self._idle.values() if self._reserved + wanted > self._most else ():
                     while others:
-                        self._taken -= others.pop().nbytes
-                self._taken += wanted
+                        self._reserved -= others.pop().nbytes
+                self._reserved += wanted
                 memory = np.empty(wanted, dtype=np.uint8)
         matrix = memory.view(dtype).reshape(n, n)
         weakref.finalize(matrix, idle.append, memory).atexit = False
@@ -69,7 +69,7 @@ class Matrices:
         """
         with self._lock:
             if dtype not in self._by_dtype:
-                order = rows.held
+                order = rows.in_matrix
                 matrix = self._memory.square(order.size, dtype)
                 gram = Gram(kernel, rows.data, n_jobs=n_jobs)
                 for _ in gram.fill_block(matrix, order, order, rounded=True):

@@ -74,9 +74,9 @@ def zoom(
     factors = {name: _COARSE[name][1] for name in axes}
     stages: list[Search] = []
     stopped = ""
-    held: dict[str, Any] = {}
+    fixed: dict[str, Any] = {}
     for stage in range(_STAGES):
-        part = copy(search).set_params(refit=False, max_seconds=monitor.seconds_left, **held, **axes)
+        part = copy(search).set_params(refit=False, max_seconds=monitor.seconds_left, **fixed, **axes)
         try:
             part._search_grid(X, y, splits, routed, scorers, metric, interruption)
         except StoppedError:
@@ -93,7 +93,7 @@ def zoom(
             break
         results = _gathered(stages)
         best = _by_axis(results["params"][int(np.argmin(results[f"rank_test_{metric}"]))])
-        held = {name: [value] for name, value in best.items() if name not in axes}
+        fixed = {name: [value] for name, value in best.items() if name not in axes}
         for name in axes:
             if name not in best:  # the best kernel has no gamma
                 axes[name] = None
@@ -130,16 +130,16 @@ def _by_axis(setting: dict[str, Any]) -> dict[str, Any]:
 def _gathered(stages: list[Search]) -> dict[str, Any]:
     """Return the results of all stages; a cell that occurs in several stages is taken from the first."""
     settings = [setting for part in stages for setting in part.cv_results_["params"]]
-    kept = [k for k, setting in enumerate(settings) if not any(equal_values(setting, one) for one in settings[:k])]
-    chosen = [settings[k] for k in kept]
+    distinct = [k for k, setting in enumerate(settings) if not any(equal_values(setting, one) for one in settings[:k])]
+    chosen = [settings[k] for k in distinct]
     results: dict[str, Any] = {}
     for name in stages[0].cv_results_:
         if name == "params":
             results.update(columns(chosen))
         elif not name.startswith(("param", "rank_")):
-            results[name] = np.concatenate([part.cv_results_[name] for part in stages])[kept]
+            results[name] = np.concatenate([part.cv_results_[name] for part in stages])[distinct]
             if name.startswith("mean_test_"):
                 results[f"rank_{name[5:]}"] = ranks(results[name])
     sizes = [len(part.cv_results_["params"]) for part in stages]
-    results["stage"] = np.repeat(np.arange(len(stages)), sizes)[kept]
+    results["stage"] = np.repeat(np.arange(len(stages)), sizes)[distinct]
     return results

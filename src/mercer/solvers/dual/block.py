@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mercer._core import Block
 
 
-_ASTRAY = 3.0  # SMO has diverged if the violation exceeds this multiple of the violation at 0
+_DIVERGED = 3.0  # SMO has diverged if the violation exceeds this multiple of the violation at 0
 _SMALLER = 64.0  # factor by which all bounds are divided then; a power of 2, so that bounds stay exact
 _PART_WAY = 0.5  # tolerance within the smaller bounds, as a share of the violation at 0
 _ROUNDS, _BLOCK_ROUNDS = 40, 10  # alternations of SMO and Newton steps on a small and on a large working set
@@ -51,10 +51,10 @@ def solve_chosen(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Ge
     # If no other variable violates its condition, Newton steps go on to the end: the last ones are the cheapest.
     newton_tol = end_tol if state.holds_all else tol
     at_zero = state.violation if _may_begin_smaller(state, chosen) else math.inf
-    return (yield from _settle(state, chosen, matrix, tol, newton_tol, at_zero))
+    return (yield from _solve(state, chosen, matrix, tol, newton_tol, at_zero))
 
 
-def _settle(
+def _solve(
     state: BatchState,
     chosen: IndexArray,
     matrix: RealArray,
@@ -68,11 +68,11 @@ def _settle(
     If SMO from 0 diverges, the problem with smaller bounds is solved first. Its scaled solution is the new start, and
     the state takes it once its dual objective is higher.
     """
-    block = _begin(state, chosen, matrix, tol, newton_tol, _ASTRAY * at_zero, boxes)
+    block = _begin(state, chosen, matrix, tol, newton_tol, _DIVERGED * at_zero, boxes)
     yield from _work(state, chosen, block, is_hidden=boxes != 1.0)
     if block.has_diverged:
         rough = max(tol, _PART_WAY * at_zero)
-        smaller = yield from _settle(state, chosen, matrix, rough, rough, at_zero, boxes / _SMALLER)
+        smaller = yield from _solve(state, chosen, matrix, rough, rough, at_zero, boxes / _SMALLER)
         linear = state.problem.linear[chosen]
         block.go_to(_SMALLER * smaller.beta, linear + _SMALLER * (smaller.gradient - linear))
         yield from _work(state, chosen, block, is_hidden=boxes != 1.0, is_better=False)
@@ -82,7 +82,7 @@ def _settle(
 def _may_begin_smaller(state: BatchState, chosen: IndexArray) -> bool:
     """Whether all variables are chosen and 0, so that the solution for smaller bounds is a possible start."""
     begins = state.uses_whole_matrix and state.single and state.n_refreshes == 0 and not state.beta[chosen].any()
-    return begins and state.gram.is_convex and math.isfinite(state.reach)
+    return begins and state.gram.is_convex and math.isfinite(state.c_times_kmax)
 
 
 def _begin(
@@ -96,12 +96,12 @@ def _begin(
 ) -> Block:
     problem, single, everything = state.problem, matrix.dtype == np.float32, state.uses_whole_matrix
     size = chosen.size
-    room = factor_room(state.gram, state.reach, state.matrix_bytes, single=single)
+    room = factor_room(state.gram, state.c_times_kmax, state.matrix_bytes, single=single)
     few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
     # A factor for more than FEW_FREE variables takes less memory than the inverse of FEW_FREE. While the violation is
     # above that of 0, or other variables violate, many variables are free only temporarily; the factor then comes late.
-    late = _most_free(MANY_FREE, size, room, single=True) if single and few == FEW_FREE else -1
-    many = max(few, late) if state.holds_all else few
+    if_slow = _most_free(MANY_FREE, size, room, single=True) if single and few == FEW_FREE else -1
+    many = max(few, if_slow) if state.holds_all else few
     exact = size if state.is_solved_exactly else EXACT_FREE
     ends = everything and state.n_refreshes > 0  # after single precision, few changes are left
     limits = BlockLimits(
@@ -110,11 +110,11 @@ def _begin(
         violation=state.violation,
         largest=state.largest_diagonal,
         convex=state.gram.is_convex,
-        drags=state.drags,
+        smo_slow=state.smo_slow,
         most_free=few,
         most_close=many,
         close=state.at_zero,
-        most_late=late,
+        most_if_slow=if_slow,
         exact_free=exact if everything and not single else -1,
         brief_free=-1 if not ends else size if single else EXACT_FREE,
         diverged_above=diverged_above,
@@ -153,7 +153,7 @@ def _work(
         before = block.n_iter
         block.work(-1 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter), state.stop)
         state.n_iter += block.n_iter - before
-        state.drags = state.drags or block.drags
+        state.smo_slow = state.smo_slow or block.smo_slow
         if block.newton_free:
             state.count_memory(newton_bytes(block.newton_free, chosen.size, single=state.single))
         if state.uses_whole_matrix and not is_hidden:

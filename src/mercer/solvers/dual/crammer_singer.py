@@ -58,8 +58,8 @@ class JointState(State):
 
     def count_memory(self, more: int = 0) -> None:
         """Add `more` bytes to the memory of the kernel values held now, and update the peak."""
-        held = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes) + more
-        self.peak_bytes = max(self.peak_bytes, held)
+        total = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes) + more
+        self.peak_bytes = max(self.peak_bytes, total)
 
 
 @final
@@ -167,8 +167,8 @@ class JointRows(Solver[JointState]):
         sizes = working_sets(state.gram)
         size = min(state.gram.n, next((s for s in sizes if s >= wanted), sizes[-1]))
         urgency = violations.copy()
-        kept = state.previous[free[state.previous]]
-        urgency[kept] += state.violation if kept.size <= 0.75 * size else 0.0
+        still_free = state.previous[free[state.previous]]
+        urgency[still_free] += state.violation if still_free.size <= 0.75 * size else 0.0
         chosen = np.argsort(-urgency, kind="stable")[:size]
         return np.sort(chosen[(urgency[chosen] > 0.0) | free[chosen]])
 
@@ -197,7 +197,7 @@ class JointRows(Solver[JointState]):
         everything = chosen.size == state.gram.n
         block_beta, block_gradient = beta[chosen], gradient[chosen]
         own, penalty = state.codes[chosen], state.penalties[chosen]
-        patience = chosen.size * (_PATIENT_STEPS if chosen.size > _SMALL_BLOCK else _PATIENT_STEPS // 8)
+        idle_limit = chosen.size * (_PATIENT_STEPS if chosen.size > _SMALL_BLOCK else _PATIENT_STEPS // 8)
         most = calls_left or (_WHOLE_CALLS if everything else _BLOCK_CALLS)
         calls = since = 0
         budget = (
@@ -207,7 +207,7 @@ class JointRows(Solver[JointState]):
             left = 2**62 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter)
             if left == 0:
                 return
-            conjugate = since >= patience and state.gram.is_convex
+            conjugate = since >= idle_limit and state.gram.is_convex
             if conjugate:
                 most_free = max(crammer_singer_newton.FEW_FREE, int(max(0.0, 3.0 * budget / _STEPS) ** (1 / 3)))
                 spent = yield from self._newton(state, chosen, matrix, block_beta, block_gradient, most_free)
@@ -224,7 +224,7 @@ class JointRows(Solver[JointState]):
                 own=own,
                 penalty=penalty,
                 tol=tol,
-                max_iter=min(left, _CONJUGATE if conjugate else max(1, patience - since)),
+                max_iter=min(left, _CONJUGATE if conjugate else max(1, idle_limit - since)),
                 max_work=_BLOCK_WORK,
                 stop=state.stop,
             )

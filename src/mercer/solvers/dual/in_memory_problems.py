@@ -187,7 +187,7 @@ class InMemoryProblems:
         self._rounding = self._value_rounding + rounding_of_offsets(linear, linear)
         # The evidence has no reference to the Gram matrix, so that its memory is free for the next fit.
         self._about = QuadraticEvidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
-        self._held_bytes = gram.peak_bytes + self._rounds.room_bytes
+        self._memory_bytes = gram.peak_bytes + self._rounds.room_bytes
         self._multipliers, self._conditions = np.empty(len(self.problems)), []
         for number in range(len(self.problems)):
             own = slice(edges[number], edges[number + 1])
@@ -252,8 +252,8 @@ class InMemoryProblems:
             n_iter=int(self._rounds.n_iter[number]),
             seconds=float(self._rounds.seconds[number]),
             n_kernel_values=0,
-            peak_memory_bytes=self._held_bytes + STATE_ARRAYS * beta.nbytes,
-            held_values=self.values[number],
+            peak_memory_bytes=self._memory_bytes + STATE_ARRAYS * beta.nbytes,
+            known_products=self.values[number],
         )
 
 

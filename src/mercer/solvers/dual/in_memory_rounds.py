@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from mercer._core import BLOCK_LIMIT, MANY_FREE, HeldProblems, HeldStates, combine_rows, solve_held
+from mercer._core import BLOCK_LIMIT, MANY_FREE, HeldProblems, InMemoryStates, combine_rows, solve_in_memory
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Product
 from mercer.gram import Gram
@@ -56,7 +56,7 @@ class Progression:
         self._seen = np.zeros(problems.whole.n, dtype=np.int8)
         helped = which_single_precision_helps(problems, gram)
         self._precise = np.array([not helps for helps in helped], dtype=np.int8)
-        self._drags, self._ends = np.zeros(n, dtype=np.int8), np.full(n, BLOCK_LIMIT, dtype=np.int8)
+        self._smo_slow, self._ends = np.zeros(n, dtype=np.int8), np.full(n, BLOCK_LIMIT, dtype=np.int8)
         self.n_iter, self.violations, self.seconds = np.zeros(n, dtype=np.int64), np.full(n, np.inf), np.zeros(n)
         self.n_done, self._wanted, self.room_bytes = 0, 0, 0
 
@@ -85,15 +85,15 @@ class Progression:
             values=values,
             seen=self._seen,
         )
-        states = HeldStates(
+        states = InMemoryStates(
             ends=self._ends,
             precise=self._precise,
-            drags=self._drags,
+            smo_slow=self._smo_slow,
             n_iter=self.n_iter,
             violations=self.violations,
             seconds=self.seconds,
         )
-        self.n_done, self._wanted = solve_held(
+        self.n_done, self._wanted = solve_in_memory(
             select_isa(),
             gram.data.whole,  # type: ignore[attr-defined]
             problems,
@@ -166,7 +166,7 @@ class InMemorySolver(Solver[InMemoryState]):
             gram=gram,
             rows=rows,
             values=values,
-            claim=values,
+            product=values,
             rounds=Progression(Problems(problem, [problem.n]), gram, rows, tol),
         )
 

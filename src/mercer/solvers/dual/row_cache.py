@@ -13,7 +13,7 @@ from mercer.gram import Gram, add_to, combined
 from mercer.solvers.dual.working_set_sizes import MANY_ROWS
 
 _SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # bytes for cached rows, besides the bytes of the input
-_PIECE_BYTES = 24 << 20  # bytes of values that are evaluated in one call before they are stored
+_CHUNK_BYTES = 24 << 20  # bytes of values that are evaluated in one call before they are stored
 _NEVER = np.iinfo(np.int64).max  # a number of moves that is never reached
 _FEW_NEW = 0.7  # share of chosen rows that are not cached, above which the whole square is evaluated
 
@@ -105,12 +105,12 @@ class RowCache:
         self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray | None, is_cached: BoolArray
     ) -> Iterator[None]:
         """Add K[rows, cols] @ weights to `out[rows]`, from cached rows for the columns flagged in `is_cached`."""
-        held, chosen = self._slots[cols[is_cached]], weights[is_cached]
+        slots, chosen = self._slots[cols[is_cached]], weights[is_cached]
         n_columns = 1 if weights.ndim == 1 else weights.shape[1]
-        width = held.size if n_columns == 1 else self._gram.values_per_call // (self._gram.n * n_columns) + 16
-        for first in range(0, held.size, max(1, width)):
+        width = slots.size if n_columns == 1 else self._gram.values_per_call // (self._gram.n * n_columns) + 16
+        for first in range(0, slots.size, max(1, width)):
             part = slice(first, first + width)
-            change = combined(self._values, held[part], rows, chosen[part], self._gram.n_threads)
+            change = combined(self._values, slots[part], rows, chosen[part], self._gram.n_threads)
             add_to(out, rows, change)
             yield
         if not is_cached.all():
@@ -125,7 +125,7 @@ class RowCache:
     ) -> Iterator[None]:
         missing = np.flatnonzero(self._slots[cols] < 0)[: self._capacity - self._used]
         others = active if known is None else without(known[0], active, self._gram.n)
-        n_values = self._gram.values_per_call if others is None else min(self._gram.values_per_call, _PIECE_BYTES // 4)
+        n_values = self._gram.values_per_call if others is None else min(self._gram.values_per_call, _CHUNK_BYTES // 4)
         height = max(1, n_values // self._gram.n)
         for first in range(0, missing.size, height):
             part = missing[first : first + height]

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.gram import Gram
 from mercer.problems import Problems
-from mercer.solvers.dual.working_set_sizes import EXACT_PROBLEM, reaches
+from mercer.solvers.dual.working_set_sizes import EXACT_PROBLEM, c_times_kmax_of_each
 
 REFRESHES = 2  # number of true gradients after which steps are in double precision, unless many variables are free
 _ROUNDOFF = 2.0**-24
@@ -35,7 +35,7 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
         alone = np.full_like(moves, np.inf)
         np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
         moves = np.minimum(moves, alone)
-    found = zip(problems.sizes.tolist(), reaches(problems, gram, moves), strict=True)
+    found = zip(problems.sizes.tolist(), c_times_kmax_of_each(problems, gram, moves), strict=True)
     return [n > EXACT_PROBLEM and single_precision_helps(move) for n, move in found]
 
 

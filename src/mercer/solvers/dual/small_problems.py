@@ -34,7 +34,7 @@ from mercer.kernels.kernel import finite
 from mercer.problems import Hinge, Problems
 from mercer.solvers.dual.block import newton_bytes
 from mercer.solvers.dual.working_set import WorkingSetSolver
-from mercer.solvers.dual.working_set_sizes import EXACT_PROBLEM, WHOLE_PROBLEM, exact_variables, reaches
+from mercer.solvers.dual.working_set_sizes import EXACT_PROBLEM, WHOLE_PROBLEM, c_times_kmax_of_each, exact_variables
 from mercer.solvers.solver import Progress
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = WHOLE_PROBLEM, 2560
@@ -71,7 +71,7 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
     )
     small: npt.NDArray[np.bool_] = (problems.sizes <= most) & (problems.sizes > 0)
     if len(problems) == 1 and whole.n > _DOUBLE_ALONE and small[0]:
-        small[0] = reaches(problems, gram)[0] <= _MANY_STEPS
+        small[0] = c_times_kmax_of_each(problems, gram)[0] <= _MANY_STEPS
     return small
 
 
@@ -80,7 +80,9 @@ def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, 
     exact = exact_variables(problems.whole)
     if not alone:
         return exact, _WHOLE_MATRIX, _WHOLE_MATRIX
-    in_double = problems.whole.n <= EXACT_PROBLEM or not _FEW_STEPS < reaches(problems, gram)[0] <= _MANY_STEPS
+    in_double = (
+        problems.whole.n <= EXACT_PROBLEM or not _FEW_STEPS < c_times_kmax_of_each(problems, gram)[0] <= _MANY_STEPS
+    )
     return exact, _DOUBLE_ALONE if in_double else EXACT_PROBLEM, WHOLE_PROBLEM
 
 
@@ -219,9 +221,9 @@ class SmallProblems:
             found[:, 2] += solved.n_shared[first:last]
         gram.count(int(found[:, 2].sum()))
         solved.numbers = np.concatenate([solved.numbers, found]) if first else found
-        solved.held_bytes = gram.peak_bytes + gram.arena.nbytes
+        solved.memory_bytes = gram.peak_bytes + gram.arena.nbytes
         if (newton_free := int(found[-1, -1])) > 0:
-            solved.held_bytes += newton_bytes(newton_free, int(problems.sizes[last - 1]), single=True)
+            solved.memory_bytes += newton_bytes(newton_free, int(problems.sizes[last - 1]), single=True)
         return len(found)
 
     def _n_threads(self, tiles: Tiles) -> int:
@@ -276,7 +278,7 @@ class Solved:
         See :func:`_matrix_sizes`.
     numbers : ndarray of shape (n_solved, 17)
         One row for each problem with the columns `_COLUMNS`; see native/bindings/qp_batch_module.cpp.
-    held_bytes : int
+    memory_bytes : int
         Peak memory for kernel values.
     n_begun : int, optional
         Set by :meth:`leave`: problems from this one on stay at their starting points, because the work had `ended`.
@@ -293,7 +295,7 @@ class Solved:
     roundoff: float
     matrix_sizes: tuple[int, int, int]
     numbers: FloatArray = field(default_factory=lambda: np.empty((0, 17)))
-    held_bytes: int = 0
+    memory_bytes: int = 0
     n_begun: int | None = None
     ended: Status = Status.STALLED
 
@@ -373,7 +375,7 @@ class Solved:
             n_iter=int(total["n_iter"]),
             n_kernel_values=int(total["n_values"]),
             seconds=sum(self._column("seconds").tolist()),
-            peak_memory_bytes=self.held_bytes + STATE_ARRAYS * self.beta.itemsize * int(self.problems.sizes.max()),
+            peak_memory_bytes=self.memory_bytes + STATE_ARRAYS * self.beta.itemsize * int(self.problems.sizes.max()),
             tol=self.limits.tol,
             tol_gap=self.limits.tol_gap,
             parts=parts,
@@ -384,8 +386,8 @@ class Solved:
         whole, sizes, starts = self.problems.whole, self.problems.sizes, self.problems.edges[:-1]
         rounding = self._rounding
         decision = self.values - np.repeat(self._column("multiplier"), sizes)
-        push, reach = -(decision + whole.linear), np.repeat(rounding, sizes)
-        ends = (np.abs(np.where(push + step > 0.0, whole.upper, whole.lower)) for step in (reach, -reach))
+        push, max_error = -(decision + whole.linear), np.repeat(rounding, sizes)
+        ends = (np.abs(np.where(push + step > 0.0, whole.upper, whole.lower)) for step in (max_error, -max_error))
         steepness = np.add.reduceat(np.maximum(*ends), starts)
         found: FloatArray = rounding_of_objectives(
             rounding, self._column("mass"), steepness, self._column("primal"), sizes
@@ -480,7 +482,7 @@ class Solved:
             n_iter=int(n_iter),
             seconds=seconds,
             n_kernel_values=int(n_values),
-            peak_memory_bytes=self.held_bytes + STATE_ARRAYS * beta.nbytes,
+            peak_memory_bytes=self.memory_bytes + STATE_ARRAYS * beta.nbytes,
         )
 
     def _reason(self, n: int) -> str:

@@ -62,7 +62,7 @@ def _exchanged(
         yield from state.values.fill_block(matrix[:n_stay, n_stay:], rows, fresh)
         yield from state.values.fill_block(matrix[n_stay:, n_stay:], fresh, fresh)
         mirror_rows(matrix, n_stay, state.gram.n_threads)
-    return _held(state, chosen, padded, last.whole, n_stay)
+    return _working_matrix(state, chosen, padded, last.whole, n_stay)
 
 
 def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
@@ -74,7 +74,7 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
     if shared and arena.holds(content):
         width = padded_width(problem.n)
         matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
-        return _held(state, chosen, matrix, matrix, chosen.size)
+        return _working_matrix(state, chosen, matrix, matrix, chosen.size)
     state.working = None  # so that the arena can free the old memory before it takes more
     tiles = state.tiles if state.single else None
     matrix = padded_square(chosen.size, dtype, arena)
@@ -86,7 +86,7 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
         yield from _filled(state, chosen, matrix[:, : chosen.size])
     state.count_memory()
     arena.declare(content)
-    return _held(state, chosen, matrix, matrix, 0)
+    return _working_matrix(state, chosen, matrix, matrix, 0)
 
 
 def _filled(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Iterator[None]:
@@ -100,7 +100,9 @@ def _filled(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Iterato
         yield from state.values.fill_block(matrix, rows, rows)
 
 
-def _held(state: BatchState, chosen: IndexArray, matrix: RealArray, whole: RealArray, n_stay: int) -> WorkingMatrix:
+def _working_matrix(
+    state: BatchState, chosen: IndexArray, matrix: RealArray, whole: RealArray, n_stay: int
+) -> WorkingMatrix:
     """Add the ridge of the new variables, and store the matrix in the state.
 
     If W has all active variables, the matrix is used until all variables are active again.
@@ -109,7 +111,7 @@ def _held(state: BatchState, chosen: IndexArray, matrix: RealArray, whole: RealA
     if ridge is not None:
         new = np.arange(n_stay, chosen.size)
         matrix[new, new] += ridge[chosen[n_stay:]]
-    state.covers = not state.uses_whole_matrix and chosen.size == state.n_active
+    state.has_all_active = not state.uses_whole_matrix and chosen.size == state.n_active
     state.working = WorkingMatrix(chosen, matrix, whole)
     state.matrix_bytes = max(state.matrix_bytes, whole.nbytes)
     return state.working

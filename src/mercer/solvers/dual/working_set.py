@@ -18,7 +18,12 @@ from mercer.solvers.dual.gradient_log import GradientLog
 from mercer.solvers.dual.row_cache import RowCache
 from mercer.solvers.dual.single_precision import REFRESHES, noise, which_single_precision_helps
 from mercer.solvers.dual.working_matrix import working_matrix
-from mercer.solvers.dual.working_set_sizes import exact_variables, has_room_for_whole_matrix, reach, working_sets
+from mercer.solvers.dual.working_set_sizes import (
+    c_times_kmax_of,
+    exact_variables,
+    has_room_for_whole_matrix,
+    working_sets,
+)
 from mercer.solvers.dual.working_set_state import BatchState
 from mercer.solvers.solver import Solver
 
@@ -51,7 +56,7 @@ def _asks_for_a_start(state: BatchState) -> bool:
     """Whether to seek a starting point from a part of the rows: many variables are at bounds, or will be."""
     problem = state.problem
     n_moved = np.count_nonzero(problem.start)
-    crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and state.reach < _MILD)
+    crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and state.c_times_kmax < _MILD)
     bounded = problem.groups is not None and problem.ridge is None and np.isfinite(problem.upper - problem.lower).all()
     in_part = problem.n_outputs == 1 and _CROWDED * problem.n_groups < problem.n  # each group is in it
     return bool(crowded and bounded and in_part and not state.uses_whole_matrix)
@@ -104,26 +109,26 @@ class WorkingSetSolver(Solver[BatchState]):
         )
         state.is_cold_start = start is None
         state.largest_diagonal = gram.largest_diagonal  # without the ridge, whose rounding error is small in comparison
-        state.reach = reach(problem, gram)
+        state.c_times_kmax = c_times_kmax_of(problem, gram)
         state.is_solved_exactly = state.uses_whole_matrix and 0 < problem.n <= exact_variables(problem)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
         state.single = state.single and not (
-            state.is_solved_exactly and state.reach < _MILD
+            state.is_solved_exactly and state.c_times_kmax < _MILD
         )  # a mild exact problem is solved too fast for it to help
         if state.single and not state.uses_whole_matrix and gram.should_cache_rows:
             state.cache = RowCache(state.values)
         elif state.single and not state.uses_whole_matrix and not gram.kernel_is_expensive:
             state.tiles = state.values.variable_tiles(state.rows)
         has_rows = state.cache is not None
-        soft = not problem.start.any() and state.reach < _MILD and not gram.kernel_is_expensive
+        soft = not problem.start.any() and state.c_times_kmax < _MILD and not gram.kernel_is_expensive
         state.share = _SHARE_OF_SOFT if soft else _SHARE
-        asked = gram, state.reach
+        asked = gram, state.c_times_kmax
         state.sizes = working_sets(*asked, beside_rows=has_rows), working_sets(*asked, single=False)
         if not state.uses_whole_matrix:
             state.gradient_log = GradientLog(state.values, state.rows, beta)
             if not problem.start.any():
                 found = Survey()
-                found.look(
+                found.measure(
                     problem.start, problem.linear, problem.lower, problem.upper, state.groups, problem.n_groups, None
                 )
                 state.at_zero = found.violation
@@ -146,7 +151,7 @@ class WorkingSetSolver(Solver[BatchState]):
         goes_on = state.n_refreshes + 1 < REFRESHES or (many and state.true_violation <= _REFINES * last)
         state.go_on(single=state.single and goes_on)
 
-    def kept(self, state: BatchState) -> TrackedGradient | None:
+    def tracked_gradient(self, state: BatchState) -> TrackedGradient | None:
         """Return the values that the steps maintain; see :class:`Solver`."""
         gradient_log = state.gradient_log
         if gradient_log is None or not state.finished:  # within a round, the values belong to no point
@@ -281,7 +286,7 @@ class WorkingSetSolver(Solver[BatchState]):
             return False
         p, beta = state.problem, state.beta
         n_free = n_moved if state.gram.kernel_is_expensive else np.count_nonzero((p.lower < beta) & (beta < p.upper))
-        return bool(2 * n_free >= n_moved) and has_room_for_whole_matrix(state.values, state.reach)
+        return bool(2 * n_free >= n_moved) and has_room_for_whole_matrix(state.values, state.c_times_kmax)
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
         """Update the gradient of all active variables; return whether any has moved."""
@@ -293,7 +298,7 @@ class WorkingSetSolver(Solver[BatchState]):
             least = _LEDGER_ARRAYS * state.beta.nbytes
             if state.gradient_log.bytes_of_moves > max(least, _LEDGER_SHARE * state.gram.room):
                 state.gradient_log = None  # gradients of shrunken variables are evaluated from scratch at the end
-        if state.covers:
+        if state.has_all_active:
             add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
             return moved.size > 0
         if state.single and state.tiles is not None:
@@ -360,10 +365,10 @@ class WorkingSetSolver(Solver[BatchState]):
     def _survey(self, state: BatchState) -> None:
         """Measure the violation, and shrink variables at a bound on the right side until the next true gradient."""
         found, p = state.survey, state.problem
-        found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
+        found.measure(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
         state.violation, state.n_free = found.violation, found.n_free
-        if not state.uses_whole_matrix and found.n_kept() <= _SHRUNK * state.n_active:
-            state.follow(found.kept(), found.dropped())
+        if not state.uses_whole_matrix and found.n_remaining() <= _SHRUNK * state.n_active:
+            state.follow(found.remaining(), found.dropped())
 
     def _everything(self, state: BatchState) -> IndexArray:
         """All active variables, by group."""
@@ -379,7 +384,7 @@ class WorkingSetSolver(Solver[BatchState]):
         wanted = max(room, min(state.problem.n_rows / state.share, _ENOUGH, most))
         sizes = state.sizes[0] if state.single else state.sizes[1]
         size = next((s for s in sizes if s >= wanted), sizes[-1])
-        if state.covers or state.n_active <= size:
+        if state.has_all_active or state.n_active <= size:
             state.holds_all = True
             return self._everything(state)
         chosen = state.survey.select(state.seen, state.previous, size)
@@ -387,11 +392,11 @@ class WorkingSetSolver(Solver[BatchState]):
         state.holds_all = chosen.size < size
         if state.problem.rows is not None:
             # A row has two variables with the same kernel values. If one is not 0, the other violates less: drop it.
-            kept = state.survey.without_partners(chosen, state.problem.rows, state.problem.n_rows)
+            unpaired = state.survey.without_partners(chosen, state.problem.rows, state.problem.n_rows)
             # If the two variables are in different groups, this is true only once the tube has a positive width.
-            if state.problem.n_groups == 1 or _violation_of(state, kept) >= INNER_SHARE * state.violation:
-                state.holds_all = state.holds_all and kept.size == chosen.size
-                chosen = kept
+            if state.problem.n_groups == 1 or _violation_of(state, unpaired) >= INNER_SHARE * state.violation:
+                state.holds_all = state.holds_all and unpaired.size == chosen.size
+                chosen = unpaired
         return chosen
 
 
@@ -419,5 +424,5 @@ def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, cha
 def _violation_of(state: BatchState, chosen: IndexArray | None) -> float:
     """Measure the violation among some of the variables; None means all."""
     p, found = state.problem, Survey()
-    found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)
+    found.measure(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)
     return found.violation

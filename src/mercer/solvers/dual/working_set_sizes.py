@@ -26,9 +26,9 @@ _SOFT_BYTES = 134_000_000  # bytes of matrix and factor, for many rows and a sof
 
 
 def working_sets(
-    gram: Gram, reach_of_one: float = math.inf, *, beside_rows: bool = False, single: bool = True
+    gram: Gram, c_times_kmax: float = math.inf, *, beside_rows: bool = False, single: bool = True
 ) -> tuple[int, ...]:
-    """Return the possible sizes of working sets of a machine whose C k(x, x) is `reach_of_one`; at least one size.
+    """Return the possible sizes of working sets of a machine whose C k(x, x) is `c_times_kmax`; at least one size.
 
     In double precision, the matrix takes half of the memory, and the factor of the free variables the other half. In
     single precision, the matrix takes a quarter, cached rows a half and the factor a quarter. Sets are smaller for
@@ -38,16 +38,16 @@ def working_sets(
     most = _WORKING_SETS[-1]
     if gram.data.n > MANY_ROWS:
         soft = _OF_MANY_SOFT if single and not beside_rows else _OF_MANY_SOFT_LARGE
-        most = soft if reach_of_one <= _SOFT else _OF_MANY
+        most = soft if c_times_kmax <= _SOFT else _OF_MANY
     return tuple(min(size, most) for size in _WORKING_SETS if _fits(gram, size)) or _WORKING_SETS[:1]
 
 
-def factor_room(gram: Gram, reach_of_one: float, matrix_bytes: int, *, single: bool) -> int:
+def factor_room(gram: Gram, c_times_kmax: float, matrix_bytes: int, *, single: bool) -> int:
     """Return the bytes that Newton steps may take besides the matrix of a working set.
 
     Parameters
     ----------
-    gram, reach_of_one
+    gram, c_times_kmax
         See :func:`working_sets`.
     matrix_bytes : int
         Bytes of the largest matrix of the machine so far, which stay allocated.
@@ -55,7 +55,7 @@ def factor_room(gram: Gram, reach_of_one: float, matrix_bytes: int, *, single: b
         Whether the matrix is in single precision.
     """
     most = gram.room // (4 if single else 2)
-    if gram.data.n > MANY_ROWS and reach_of_one <= _SOFT:
+    if gram.data.n > MANY_ROWS and c_times_kmax <= _SOFT:
         return max(0, min(most, _SOFT_BYTES - matrix_bytes))
     return most
 
@@ -70,14 +70,14 @@ def uses_whole_matrix(gram: Gram) -> bool:
     return gram.n <= min(WHOLE_PROBLEM, largest)
 
 
-def has_room_for_whole_matrix(gram: Gram, reach_of_one: float) -> bool:
+def has_room_for_whole_matrix(gram: Gram, c_times_kmax: float) -> bool:
     """Whether the matrix of all variables, in single precision, fits.
 
     It may take half of the memory: no rows are cached then, and a factor has a quarter. It takes at most 256 MB,
     because the system clears its pages in each fit; for tables with many rows, it must not be larger than the matrix of
     a working set.
     """
-    most = _EVERYTHING if gram.data.n <= MANY_ROWS else working_sets(gram, reach_of_one)[-1]
+    most = _EVERYTHING if gram.data.n <= MANY_ROWS else working_sets(gram, c_times_kmax)[-1]
     return gram.n <= most and 8 * gram.n * gram.n <= gram.room
 
 
@@ -89,13 +89,13 @@ def whole_matrix_reason(problem: Problem, *, convex: bool) -> str:
     return f"n = {n} <= {WHOLE_PROBLEM}: all variables at once"
 
 
-def reach(problem: Problem, gram: Gram) -> float:
+def c_times_kmax_of(problem: Problem, gram: Gram) -> float:
     """Return C max k(x, x), the largest effect of one variable on a decision value."""
-    return reaches(Problems(problem, [problem.n]), gram)[0]
+    return c_times_kmax_of_each(Problems(problem, [problem.n]), gram)[0]
 
 
-def reaches(problems: Problems, gram: Gram, moves: FloatArray | None = None) -> list[float]:
-    """Return the :func:`reach` of each problem; with `moves`, the largest effect of moves of these sizes."""
+def c_times_kmax_of_each(problems: Problems, gram: Gram, moves: FloatArray | None = None) -> list[float]:
+    """Return the :func:`c_times_kmax_of` of each problem; with `moves`, the largest effect of moves of these sizes."""
     moves = problems.whole.upper - problems.whole.lower if moves is None else moves
     size = gram.largest_diagonal
     return [size * float(moves[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]

@@ -53,14 +53,14 @@ class BatchState(State):
     is_part: bool = False  # whether it is a part of the rows that suggests a starting point
     active: IndexArray | None = None  # variables that are not shrunken; None for all
     active_rows: IndexArray | None = None  # their rows in `values`
-    covers: bool = False  # whether W has all active variables, until shrinking is undone
+    has_all_active: bool = False  # whether W has all active variables, until shrinking is undone
     single: bool = False  # whether kernel values are evaluated in single precision
     is_solved_exactly: bool = False  # whether to solve to the limit of float64, whatever the tolerance
     sizes: tuple[tuple[int, ...], tuple[int, ...]] = (
         (),
         (),
     )  # sizes of working sets, in single and in double precision
-    reach: float = math.inf  # C max k(x, x): largest effect of one variable on a decision value
+    c_times_kmax: float = math.inf  # C max k(x, x): largest effect of one variable on a decision value
     share: int = 1  # a working set has at least one row in so many
     largest_diagonal: float = 0.0  # largest |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
@@ -68,7 +68,7 @@ class BatchState(State):
     true_violation: float = math.inf  # violation by the last true gradient
     n_free: int = 0  # number of free variables among the active ones
     holds_all: bool = False  # whether the working set holds all free variables and all violators
-    drags: bool = False  # whether pair steps have given way to Newton steps
+    smo_slow: bool = False  # whether pair steps have given way to Newton steps
     at_zero: float = math.inf  # the violation at beta = 0, if known
     previous: IndexArray = field(
         default_factory=lambda: np.zeros(0, dtype=np.int64)
@@ -86,7 +86,7 @@ class BatchState(State):
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.problem.n, dtype=bool)
         self.uses_whole_matrix = uses_whole_matrix(self.gram)
-        self.values, self.rows = self.gram.folded or (self.gram, None)
+        self.values, self.rows = self.gram.deduplicated or (self.gram, None)
         self.is_doubled = self.rows is not None and np.array_equal(self.rows, np.tile(np.arange(self.values.n), 2))
 
     @property
@@ -102,7 +102,7 @@ class BatchState(State):
         """Continue after a true gradient, with kernel values in single precision or in double."""
         self.gradient_log = None
         self.follow_all()
-        self.covers = False
+        self.has_all_active = False
         self.moved = 0.0
         self.n_refreshes += 1
         self.single = single
@@ -127,17 +127,17 @@ class BatchState(State):
         self.cache = self.gradient_log = self.tiles = self.working = None
         self.gram.arena.release()
 
-    def follow(self, kept: IndexArray, dropped: IndexArray) -> None:
-        """Shrink: the gradients of `kept` are updated from now on, those of `dropped` are not."""
-        self.active = self.active_rows = kept
+    def follow(self, remaining: IndexArray, dropped: IndexArray) -> None:
+        """Shrink: the gradients of `remaining` are updated from now on, those of `dropped` are not."""
+        self.active = self.active_rows = remaining
         if self.gradient_log is not None:
             self.gradient_log.leave_out(dropped)
         if self.rows is not None:
-            self.active_rows = without(_NOBODY, self.rows[kept], self.values.n)
+            self.active_rows = without(_NOBODY, self.rows[remaining], self.values.n)
 
     def count_memory(self, more: int = 0) -> None:
         """Update the peak memory by the current blocks of kernel values, and `more` bytes."""
-        held = self.gram.arena.nbytes + self.idle_bytes
-        held += 0 if self.cache is None else self.cache.nbytes
-        held += 0 if self.gradient_log is None else self.gradient_log.nbytes
-        self.peak_bytes = max(self.peak_bytes, held + more)
+        total = self.gram.arena.nbytes + self.idle_bytes
+        total += 0 if self.cache is None else self.cache.nbytes
+        total += 0 if self.gradient_log is None else self.gradient_log.nbytes
+        self.peak_bytes = max(self.peak_bytes, total + more)

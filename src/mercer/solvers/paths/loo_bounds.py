@@ -70,8 +70,8 @@ def joachims_bound(machine: Any) -> float:
     """
     problem, gram, beta, bias = _of(machine, "joachims_bound")
     radius = Radius(gram)
-    settled, _ = joachims_terms(problem, beta, gram.matvec(beta) + bias, radius.largest, radius.exact)
-    return float(np.mean(~settled))
+    decided, _ = joachims_terms(problem, beta, gram.matvec(beta) + bias, radius.largest, radius.exact)
+    return float(np.mean(~decided))
 
 
 def joachims_terms(
@@ -92,8 +92,8 @@ def joachims_terms(
         margin = loss.y * decision + np.where(loss.y > 0.0, lowest, -highest)
         jump = np.maximum(0.0, np.where(loss.y > 0.0, -highest, lowest))
         fall = 2.0 * radius * alpha + np.sqrt(2.0 * radius * alpha) * np.sqrt(jump)
-    settled = (beta == 0.0) | (margin - fall > _ROUNDED)
-    return settled, slack > 1.0 + _ROUNDED
+    decided = (beta == 0.0) | (margin - fall > _ROUNDED)
+    return decided, slack > 1.0 + _ROUNDED
 
 
 class Radius:
@@ -220,8 +220,8 @@ def span_share(problem: Problem, gram: Gram, beta: FloatArray) -> float:
     spans = np.zeros(problem.n)
     spans[tableau.basic] = 1.0 / np.maximum(np.diag(tableau.inverse()), np.finfo(np.float64).tiny)
     others = np.setdiff1d(np.flatnonzero(beta), tableau.basic)
-    for piece in tableau.chunks(others):
-        spans[piece] = tableau.part(piece).diagonal()
+    for chunk in tableau.chunks(others):
+        spans[chunk] = tableau.part(chunk).diagonal()
     margins = loss.y * (evaluation.values - own)
     return float(np.mean(margins <= np.abs(beta) * spans))
 
@@ -230,8 +230,8 @@ def _of(machine: Any, name: str) -> tuple[Problem, Gram, FloatArray, float]:
     if isinstance(machine, BaseEstimator):
         check_is_fitted(machine)
     solutions = getattr(machine, "_solutions", [])
-    held = _evidence_of(solutions[0]) if len(solutions) == 1 else None
-    evidence = None if held is None else held.as_quadratic()
+    of_machine = _evidence_of(solutions[0]) if len(solutions) == 1 else None
+    evidence = None if of_machine is None else of_machine.as_quadratic()
     if evidence is None or not isinstance(evidence.problem.loss, Hinge):
         raise TypeError(
             f"{name} is of a fitted SVC with hinge loss, or LinearSVC(loss='hinge'), for two classes, got "

@@ -231,19 +231,19 @@ class ActiveSet:
         beta[entering] += sign * length
         if length == own:
             beta[entering] = self.upper[entering] if sign > 0.0 else self.lower[entering]
-        kept = basis.chosen.tolist()
+        basis_rows = basis.chosen.tolist()
         if length == room:
             self._to_bound(beta, basis, hit, change)
-            kept.remove(int(basis.chosen[hit]))
+            basis_rows.remove(int(basis.chosen[hit]))
         if length != own:
-            kept.append(entering)
-        return self._independent(kept)
+            basis_rows.append(entering)
+        return self._independent(basis_rows)
 
     def _without(self, beta: LongArray, basis: _Basis, hit: int, change: LongArray) -> _Basis:
         self._to_bound(beta, basis, hit, change)
-        kept = basis.chosen.tolist()
-        del kept[hit]
-        return _Basis(self.K, kept, self.shift, self.has_group)
+        basis_rows = basis.chosen.tolist()
+        del basis_rows[hit]
+        return _Basis(self.K, basis_rows, self.shift, self.has_group)
 
     def _to_bound(self, beta: LongArray, basis: _Basis, hit: int, change: LongArray) -> None:
         variable = basis.chosen[hit]
@@ -386,9 +386,9 @@ class Extended:
             yield (done + 1) / len(support)
 
     def _refit(self, row: int, tol: float) -> None:
-        smaller, kept = without(self.problem, row)
+        smaller, basis_rows = without(self.problem, row)
         others = np.delete(np.arange(self.gram.n), row)
-        start = solved_tightly(smaller, self.gram.restrict(others), self.beta[kept], tol, self.check).beta
+        start = solved_tightly(smaller, self.gram.restrict(others), self.beta[basis_rows], tol, self.check).beta
         rows = others[rows_of(smaller)]
         active = ActiveSet(smaller, self.long_gram, rows)
         found = active.solve(start, self.check)

@@ -26,7 +26,7 @@ FINEST = 64.0 * float(np.finfo(np.float64).eps)
 """Smallest distance from a bound that is told from rounding, in units of the largest coefficient."""
 
 _EMPTIED = 2  # how many times the row store may be emptied while one block of paths is followed
-_FIRST_WATCH = 256  # variables; watched for the paths of least influence, four times as many for the next group
+_FIRST_GROUP = 256  # variables; watched for the paths of least influence, four times as many for the next group
 _TOGETHER = 1 << 20  # elements of tableau rows in one native call; `check` runs between two calls
 _BLOCK_BYTES = 64 << 20  # bytes of the tableau rows of one block of paths
 
@@ -65,13 +65,13 @@ class Passes:
         self.tol_beta = min(TIGHT * largest, finest)
         self.inverse = tableau.inverse()
         self.lengths, self.answer = np.zeros(problem.n), np.zeros(problem.n)  # sqrt(T_jj), |X_j|
-        self.kept: Part | None = None  # part of all nonbasic variables, if it fits in memory
+        self.nonbasic_part: Part | None = None  # part of all nonbasic variables, if it fits in memory
         if 16 * tableau.basic.size * self.others.size <= gram.room // 4:
-            self.kept = tableau.part(self.others)
-        for piece in [self.others] if self.kept is not None else tableau.chunks(self.others):
-            part = self.part(piece)
-            self.lengths[piece] = np.sqrt(part.diagonal())
-            self.answer[piece] = np.sqrt(np.einsum("fj,fj->j", part.answers(), part.answers()))
+            self.nonbasic_part = tableau.part(self.others)
+        for batch in [self.others] if self.nonbasic_part is not None else tableau.chunks(self.others):
+            part = self.part(batch)
+            self.lengths[batch] = np.sqrt(part.diagonal())
+            self.answer[batch] = np.sqrt(np.einsum("fj,fj->j", part.answers(), part.answers()))
             self.check()
         # Distance of each gradient from a sign change, in units of the largest change by a step of length 1.
         slack = _slack(problem, beta, tableau.gradient)
@@ -80,20 +80,20 @@ class Passes:
             self.near = np.where(slack > 0.0, slack / reached, 0.0)
             self.distance = np.where(slack > 0.0, slack / self.lengths, 0.0)
             self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
-        chunk = max((piece.size for piece in tableau.chunks(self.others)), default=0)
-        whole = self.others.size if self.kept is not None else chunk
+        chunk = max((batch.size for batch in tableau.chunks(self.others)), default=0)
+        whole = self.others.size if self.nonbasic_part is not None else chunk
         # Each part holds two arrays of basic times nonbasic variables: `half` and `answers`.
-        self.lasting_bytes = tableau.held_bytes + self.inverse.nbytes + 16 * tableau.basic.size * whole
+        self.lasting_bytes = tableau.memory_bytes + self.inverse.nbytes + 16 * tableau.basic.size * whole
         self.peak_bytes = self.lasting_bytes + 8 * tableau.basic.size * whole  # while `answers` is computed
         self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
 
     def part(self, variables: IndexArray) -> Part:
         """Return the part of the tableau for some nonbasic variables."""
-        if self.kept is None:
+        if self.nonbasic_part is None:
             return self.tableau.part(variables)
         if np.array_equal(variables, self.others):
-            return self.kept
-        return self.kept[np.searchsorted(self.others, variables)]
+            return self.nonbasic_part
+        return self.nonbasic_part[np.searchsorted(self.others, variables)]
 
     def run(self, chosen: IndexArray) -> Iterator[float]:
         """Find the solution without each of these variables; those that need a refit are not added to `found`.
@@ -104,35 +104,35 @@ class Passes:
         lengths = self.lengths[chosen]
         with np.errstate(divide="ignore", invalid="ignore"):
             lengths[basic] = 1.0 / np.sqrt(np.maximum(0.0, np.diag(self.inverse)[self.place[chosen[basic]]]))
-            reach = np.abs(beta) * lengths
-        order = np.argsort(reach, kind="stable")
-        left, reach = chosen[order], reach[order]
+            move_size = np.abs(beta) * lengths
+        order = np.argsort(move_size, kind="stable")
+        left, move_size = chosen[order], move_size[order]
         nearest = self.others[np.argsort(self.near[self.others], kind="stable")]
         sizes, limits = self.sizes(nearest)
         done, price = 0.0, np.asarray(sizes, dtype=np.float64) + self.tableau.basic.size
         for level, (size, limit) in enumerate(zip(sizes, limits, strict=True)):
-            fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
+            fits = int(np.searchsorted(move_size, limit / _NEAR, side="right"))
             if fits:
-                later = np.searchsorted(limits, _NEAR * reach[fits:], side="left")
+                later = np.searchsorted(limits, _NEAR * move_size[fits:], side="left")
                 # A variable with an unknown reach (NaN) counts at the last level.
                 left_over = float(price[np.minimum(later, price.size - 1)].sum())
                 work = float(price[level]) * fits
                 self.plan = done, work, left_over
-                yield from self._watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
+                yield from self._solve_group(left[:fits], np.sort(nearest[:size]), nearest[size:])
                 done += work
             open_ = ~np.isin(left, list(self.found))
-            left, reach = left[open_], reach[open_]
+            left, move_size = left[open_], move_size[open_]
 
     def sizes(self, nearest: IndexArray) -> tuple[list[int], list[float]]:
         """Return the number of watched variables of each level, and the largest reach of the paths followed at it."""
-        sizes = [_FIRST_WATCH]
+        sizes = [_FIRST_GROUP]
         while sizes[-1] < nearest.size:
             sizes.append(4 * sizes[-1])
         sizes[-1] = nearest.size
         limits = [-1.0 if self.shares.any() else float(self.near[nearest[size]]) for size in sizes[:-1]]
         return sizes, [*limits, np.inf]
 
-    def _watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> Iterator[float]:
+    def _solve_group(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> Iterator[float]:
         """Follow the paths of the `chosen` variables; basic and `watched` variables may enter or leave the basis.
 
         A result is added to `found` only if a bound proves that no variable in `rest` changes its bound status.
@@ -155,7 +155,7 @@ class Passes:
             block = chosen[first : first + width]
             block = block[np.argsort(~self.is_basic[block], kind="stable")]
             own, corner = store.of(block, int(self.is_basic[block].sum()))
-            beside = 0 if self.kept is not None and watched.size == self.others.size else 16 * f * watched.size
+            beside = 0 if self.nonbasic_part is not None and watched.size == self.others.size else 16 * f * watched.size
             own_drift = np.zeros(block.size)
             if self.shares.any():
                 outside = ~self.is_basic[block]
@@ -196,10 +196,10 @@ class Passes:
                         )
                     )
                     self.check()
-                settled = (ends == _LEFT_OUT) | ((ends == _LOOSE) & (problem.groups is None))
+                decided = (ends == _LEFT_OUT) | ((ends == _LOOSE) & (problem.groups is None))
                 gradient, pivots, squared, outs, violation = numbers.T
-                settled &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
-                for k in np.flatnonzero(settled).tolist():
+                decided &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
+                for k in np.flatnonzero(decided).tolist():
                     self.found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
                 store.add(distinct(np.concatenate(missing)))
                 self.peak_bytes = max(self.peak_bytes, self.lasting_bytes + beside + 2 * own.nbytes + store.peak_bytes)

@@ -63,36 +63,36 @@ def total_shares(problem: Problem) -> FloatArray:
 def without(problem: Problem, row: int) -> tuple[Problem, IndexArray]:
     """Return the problem without one row, and the indices of its variables in the full problem."""
     rows = rows_of(problem)
-    kept = np.flatnonzero(rows != row)
+    remaining = np.flatnonzero(rows != row)
     loss = problem.loss
     if isinstance(loss, Hinge):
-        loss = replace(loss, y=loss.y[kept], C=loss.C[kept])
-    lower, upper = problem.lower[kept], problem.upper[kept]
-    start = problem.start[kept]
+        loss = replace(loss, y=loss.y[remaining], C=loss.C[remaining])
+    lower, upper = problem.lower[remaining], problem.upper[remaining]
+    start = problem.start[remaining]
     if problem.groups is not None and problem.start.any():
-        gone = np.setdiff1d(np.arange(problem.n), kept)
+        gone = np.setdiff1d(np.arange(problem.n), remaining)
         start = vertex(-start, lower, upper, float(problem.totals[0] - total_shares(problem)[gone].sum()))
     return replace(
         problem,
-        linear=problem.linear[kept],
+        linear=problem.linear[remaining],
         lower=lower,
         upper=upper,
         start=start,
-        groups=None if problem.groups is None else problem.groups[kept],
-        ridge=None if problem.ridge is None else problem.ridge[kept],
+        groups=None if problem.groups is None else problem.groups[remaining],
+        ridge=None if problem.ridge is None else problem.ridge[remaining],
         loss=loss,
-        rows=None if problem.rows is None else rows[kept] - (rows[kept] > row),
-    ), kept
+        rows=None if problem.rows is None else rows[remaining] - (rows[remaining] > row),
+    ), remaining
 
 
 def refit(
     problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float, check: Callable[[], None] = lambda: None
 ) -> tuple[float, float]:
     """Return the decision value of a row by the machine trained again without it, and the solution's violation."""
-    smaller, kept = without(problem, row)
+    smaller, remaining = without(problem, row)
     others = np.delete(np.arange(gram.n), row)
     view = gram.restrict(others)
-    found = solved_tightly(smaller, view, beta[kept], tol, check).beta
+    found = solved_tightly(smaller, view, beta[remaining], tol, check).beta
     evaluation = evaluate(smaller, view if smaller.rows is None else view.restrict(smaller.rows), found)
     coefficients = np.zeros(gram.n)
     coefficients[others] = smaller.coefficients(found)

@@ -90,7 +90,7 @@ class Tableau:
         return made._polished()
 
     @property
-    def held_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the factors; the factor overwrites the kernel values between basic variables."""
         return int(self._factor.nbytes + self._border.nbytes)
 
@@ -138,9 +138,9 @@ class Tableau:
     def inverse(self) -> FloatArray:
         """Return P, (f, f)."""
         found = np.empty((self.basic.size, self.basic.size), order="F")
-        for first, piece in inverse_columns(self._factor, self.check):
-            columns = found[:, first : first + piece.shape[1]]
-            columns[:first], columns[first:] = 0.0, piece
+        for first, chunk in inverse_columns(self._factor, self.check):
+            columns = found[:, first : first + chunk.shape[1]]
+            columns[:first], columns[first:] = 0.0, chunk
             self._finish(columns)
         return found
 

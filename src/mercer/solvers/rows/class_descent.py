@@ -15,7 +15,7 @@ from mercer.kernels.instruction_set import select_isa
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Hinge, SquaredHinge
 from mercer.solvers.loop import Step
-from mercer.solvers.rows.dual_descent import DualPoint, GapWatch, refuse_overflow, require_descent, unit_of
+from mercer.solvers.rows.dual_descent import DualPoint, GapMonitor, refuse_overflow, require_descent, unit_of
 
 MOST_CLASSES = 16  # classes of a descent: `kMostClasses` in native/rows/class_epoch.hpp
 _AT_A_TIME = 4  # classes whose numbers fill a vector: the number of columns is a multiple
@@ -70,7 +70,7 @@ class ClassDescent:
         self._table, self._constant, self._stop = part.block.table, first.constant, stop
         self._squares = row_squares(self._table, self._constant, 1)
         refuse_overflow(float(self._squares.max(initial=0.0)))
-        self._problems, self._points, self._watches = dict(problems), points, dict[int, GapWatch]()
+        self._problems, self._points, self._monitors = dict(problems), points, dict[int, GapMonitor]()
         self._at_zero = dict[int, float]()  # objectives of f = 0
         self._native = native_table(self._table, self._constant)
         self._isa, self._is_squared = select_isa(), isinstance(first.loss, SquaredHinge)
@@ -87,7 +87,7 @@ class ClassDescent:
             zero = np.zeros(n)
             self._at_zero[k] = problem.loss.total(zero, part.targets, part.charges)
             self._duals[at] = self._dual(at, k)
-            self._watches[k] = GapWatch(tol_gap, float(self._duals[at]), unit_of(self._at_zero[k]))
+            self._monitors[k] = GapMonitor(tol_gap, float(self._duals[at]), unit_of(self._at_zero[k]))
         self._used = _bits_of(self._charges != 0.0)  # bit `at` of a row: whether it counts for the class
         self._active = self._used.copy()  # the same for rows that are not shrunken
         self._n_shrunken = np.zeros(width, dtype=np.int64)
@@ -115,17 +115,17 @@ class ClassDescent:
         self._up, self._down = np.where(up > 0.0, up, np.inf), np.where(down < 0.0, down, -np.inf)
         steps = {}
         for k, at in self._places.items():
-            watch = self._watches[k]
-            is_met = gaps[at] <= watch.target
+            monitor = self._monitors[k]
+            is_met = gaps[at] <= monitor.target
             if is_met and not is_whole[at]:
                 self._visit_all(at)
-            step = watch.follow(1, float(self._duals[at]), float(gaps[at]), is_finished=bool(is_met and is_whole[at]))
-            self._points[k].epochs_left, self._points[k].epochs_made = watch.epochs_left, watch.epochs_made
+            step = monitor.follow(1, float(self._duals[at]), float(gaps[at]), is_finished=bool(is_met and is_whole[at]))
+            self._points[k].epochs_left, self._points[k].epochs_made = monitor.epochs_left, monitor.epochs_made
             steps[k] = step
-        asked = [k for k in self._places if self._watches[k].asks()]
+        asked = [k for k in self._places if self._monitors[k].asks()]
         exact = dict(zip(asked, self._measured(asked), strict=True)) if asked else {}
-        met = [k for k, gap in exact.items() if self._watches[k].is_met(gap)]
-        self.end([k for k in self._places if k in met or self._watches[k].is_idle])
+        met = [k for k, gap in exact.items() if self._monitors[k].is_met(gap)]
+        self.end([k for k in self._places if k in met or self._monitors[k].is_idle])
         return steps
 
     def end(self, numbers: Sequence[int]) -> None:
@@ -224,14 +224,14 @@ class ClassDescent:
         names += ["_beta_before", "_w_before", "_beta_change", "_w_change"] if self._n_epochs > _ALONE else []
         for name in names:
             array = getattr(self, name)
-            kept = _aligned((array.shape[0], width))
-            kept[:, : len(left)] = array[:, left]
-            setattr(self, name, kept)
+            compact = _aligned((array.shape[0], width))
+            compact[:, : len(left)] = array[:, left]
+            setattr(self, name, compact)
         for name, rest in (("_duals", 0.0), ("_n_shrunken", 0), ("_up", np.inf), ("_down", -np.inf)):
             array = getattr(self, name)
-            kept = np.full(width, rest, dtype=array.dtype)
-            kept[: len(left)] = array[left]
-            setattr(self, name, kept)
+            compact = np.full(width, rest, dtype=array.dtype)
+            compact[: len(left)] = array[left]
+            setattr(self, name, compact)
         self._used = _bits_of(self._charges != 0.0)
         self._places = {k: place for place, k in enumerate(self._places)}
         self._view_points()

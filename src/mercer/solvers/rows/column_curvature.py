@@ -196,7 +196,7 @@ class ColumnCurvature(Curvature):
         rows, places, constant = self._rows_of(chosen)
         size = rows.shape[1] + (constant != 0.0)
         scales, matrix, own = self._scales[chosen], np.zeros((size, size)), np.ones(size)
-        self._matrix_bytes = max(self._matrix_bytes, _MATRICES * matrix.nbytes + self._copy.bytes_kept)
+        self._matrix_bytes = max(self._matrix_bytes, _MATRICES * matrix.nbytes + self._copy.cached_bytes)
         own[places] = scales
         add_gram(rows, constant, self.terms.factor * self.weights, own, matrix, self.n_jobs)
         if chosen.size < size:
@@ -235,7 +235,7 @@ class ColumnCurvature(Curvature):
         del w, pull
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the copy of the table by columns, of the numbers of each row and column, and of matrices."""
         numbers = 2 * self.problem.rows.n + 7 * self.problem.n_columns
         return column_bytes(self.problem) + 8 * numbers + self._matrix_bytes

@@ -79,14 +79,14 @@ class Curvature(ABC):
         pull, numbers, self.check = np.zeros(self.problem.n_columns), np.zeros(4), check
         self.begin()
         for part in self.problem.parts():
-            for piece in self.pieces(part):
+            for chunk in self.chunks(part):
                 check()
-                own, sums = self.see(piece, w, z)
+                own, sums = self.see(chunk, w, z)
                 pull += own
                 numbers += sums
         return Sweep(pull, *(float(number) for number in numbers))
 
-    def pieces(self, part: Part) -> Iterator[Part]:
+    def chunks(self, part: Part) -> Iterator[Part]:
         """Return the pieces of a block between which limits are checked."""
         yield part
 
@@ -125,7 +125,7 @@ class Curvature(ABC):
 
     @property
     @abstractmethod
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the matrices and of the numbers of each row."""
 
 
@@ -154,7 +154,7 @@ class GramCurvature(Curvature):
             self.moved = 0.0
             self.gram[:] = 0.0
 
-    def pieces(self, part: Part) -> Iterator[Part]:
+    def chunks(self, part: Part) -> Iterator[Part]:
         """Return pieces whose sums take about 0.1 s."""
         m, block, each = part.targets.size, part.block, float(self.problem.n_columns**2)
         if not isinstance(block.table, np.ndarray):
@@ -248,7 +248,7 @@ class GramCurvature(Curvature):
         return change
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the matrix and its factor, and of the curvature of each row."""
         return gram_bytes(self.problem)
 
@@ -310,6 +310,6 @@ class SweptCurvature(Curvature):
         return scales * conjugate_gradients(product, right, lambda residual: residual / diagonal, **about)
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the curvature of each row, and of some vectors of a number for each column."""
         return 8 * (self.problem.rows.n + 10 * self.problem.n_columns)

@@ -31,7 +31,9 @@ LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInsen
 
 EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
 _SHARE = 0.8  # share of the tolerance to which the estimated gap must fall before the gap is measured exactly
-_LOOK = 2.5  # the gap is first measured at an estimate of so many times the tolerance: after an epoch, less is left
+_FIRST_CHECK = (
+    2.5  # the gap is first measured at an estimate of so many times the tolerance: after an epoch, less is left
+)
 _ROUNDS = 5  # calls of `EPOCHS` epochs that tell the rate of descent
 _TINY = 1e-20  # share of the objective of f = 0 with which gaps are compared at least
 _STEP_SHARE = 0.25  # time of a step between two epochs, in that of an epoch over all rows
@@ -170,19 +172,19 @@ def descend(epochs: Epochs, point: _Point, tol_gap: float, measured: Callable[[]
     measured : callable
         Computes the exact relative gap.
     """
-    watch = GapWatch(tol_gap, epochs.dual, epochs.unit)
+    monitor = GapMonitor(tol_gap, epochs.dual, epochs.unit)
     while True:
-        n_epochs = epochs.run(watch.target)
-        step = watch.follow(n_epochs, epochs.dual, epochs.gap, is_finished=epochs.is_finished, share=epochs.share)
-        point.epochs_left, point.epochs_made = watch.epochs_left, watch.epochs_made
+        n_epochs = epochs.run(monitor.target)
+        step = monitor.follow(n_epochs, epochs.dual, epochs.gap, is_finished=epochs.is_finished, share=epochs.share)
+        point.epochs_left, point.epochs_made = monitor.epochs_left, monitor.epochs_made
         yield step
-        if watch.asks() and watch.is_met(measured()):
+        if monitor.asks() and monitor.is_met(measured()):
             return
-        if watch.is_idle:
+        if monitor.is_idle:
             return
 
 
-class GapWatch:
+class GapMonitor:
     """Decides from the estimated gaps of a descent when its exact gap is measured, and when it ends.
 
     Parameters
@@ -202,7 +204,7 @@ class GapWatch:
 
     def __init__(self, tol_gap: float, dual: float, unit: float) -> None:
         self._tol, self._unit, self._dual = tol_gap, unit, dual
-        self._share, self._look = _SHARE, _LOOK * tol_gap
+        self._share, self._check_at = _SHARE, _FIRST_CHECK * tol_gap
         self._gap, self._is_finished = float("inf"), False
         self._least, self._fell_at = float("inf"), 0
         self._duals = deque([dual], maxlen=_ROUNDS)
@@ -232,13 +234,13 @@ class GapWatch:
 
     def asks(self) -> bool:
         """Whether the exact gap is to be measured, because it may meet the tolerance."""
-        return self._is_finished or self._gap <= self._look * max(self._dual, self._unit)
+        return self._is_finished or self._gap <= self._check_at * max(self._dual, self._unit)
 
     def is_met(self, exact: float) -> bool:
         """Learn of the exact relative gap; return whether it meets the tolerance."""
         if exact <= self._tol:
             return True
-        self._look = self._gap / max(self._dual, self._unit) * max(0.1, min(0.7, self._tol / exact))
+        self._check_at = self._gap / max(self._dual, self._unit) * max(0.1, min(0.7, self._tol / exact))
         if self._is_finished:
             self._share *= max(0.1, min(0.5, self._tol / exact))
         return False

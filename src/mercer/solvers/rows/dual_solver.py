@@ -109,7 +109,7 @@ class DualSolver:
         self._engine_bytes = 0
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the numbers of the rows, of the weights, and of the kernel engine."""
         problem = self.problems[0]
         of_rows, of_columns = _STEP_ARRAYS if isinstance(problem.rows, TableRows) else (0, 0)
@@ -220,7 +220,7 @@ class DualSolver:
             else:
                 start = LinearPoint(np.array(point.w), np.array(point.beta[slice(None)]), problem.C)
                 solver = ProximalPoint(problem, check, GramCurvature, start, self._n_jobs)
-            self.engine, self._engine_bytes = solver.name, solver.bytes_held
+            self.engine, self._engine_bytes = solver.name, solver.memory_bytes
             try:
                 for step in solver.steps(solver.share * tol):
                     self.n_iter[k] = n_iter + step.n_iter
@@ -330,9 +330,9 @@ class DescentSolver(LinearSolver):
         return point.w, point.beta
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the numbers of the rows, of the weights, and of the kernel engine."""
-        return self._solver.bytes_held
+        return self._solver.memory_bytes
 
 
 def named(solver: DualSolver) -> str:

@@ -93,7 +93,7 @@ def _solve_together(
     monitor = SolverMonitor(control.with_limits(replace(control.limits, tol=tol)), stage="all classes")
     solver = DualSolver(problems, monitor, starts, memory_limit=memory_limit, n_jobs=n_jobs)
     ended = drive(solver.steps(DescentSolver.share * tol), monitor)
-    about = monitor.trace, named(solver), descent_reason(problems[0], memory_limit), solver.bytes_held
+    about = monitor.trace, named(solver), descent_reason(problems[0], memory_limit), solver.memory_bytes
     for point in solver.points:  # whose arrays are parts of larger ones if the work ended early
         point.w, point.beta = np.array(point.w), np.array(point.beta[slice(None)])
     evidences = [
@@ -109,7 +109,7 @@ def _solve_together(
             tol=tol,
             n_iter=n_iter,
             seconds=monitor.seconds / len(problems),
-            peak_memory_bytes=solver.bytes_held,
+            peak_memory_bytes=solver.memory_bytes,
             found=evaluation,
         )
         seconds, C = certificate.seconds, evidence.problem.C

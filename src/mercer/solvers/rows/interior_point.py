@@ -154,8 +154,8 @@ class InteriorPoint(LinearSolver):
         self.n_iter, self._n_jobs = n_iter, n_jobs
         (part,) = problem.parts()
         self._used = np.flatnonzero(part.charges > 0.0)
-        self._taken = np.arange(problem.n_columns) if columns is None else columns
-        self._real = real_type(problem, self._taken.size) if is_long else np.dtype(np.float64)
+        self._chosen_columns = np.arange(problem.n_columns) if columns is None else columns
+        self._real = real_type(problem, self._chosen_columns.size) if is_long else np.dtype(np.float64)
         self._read(part.block.table, part.targets[self._used], part.charges[self._used])
         self._state = self._best = self._start()
         self._least, self._reached, self._idle, self._steps = float("inf"), float("inf"), 0, 0
@@ -167,12 +167,14 @@ class InteriorPoint(LinearSolver):
         problem, real = self.problem, self._real
         n, loss = len(y), problem.loss
         targets, share = np.asarray(y, dtype=real), np.asarray(charges, dtype=real)
-        values, self._centre = copied(problem, table, self._used, charges, self._taken, real, keeps_sparse=True)
+        values, self._centre = copied(
+            problem, table, self._used, charges, self._chosen_columns, real, keeps_sparse=True
+        )
         self._level = real.type(0)
         if problem.bias is Bias.FREE and n and not loss.classifies:
             self._level = share @ targets / share.sum()
             targets = targets - self._level
-        l1, l2 = (np.asarray(own[self._taken], dtype=real) for own in (problem.l1_weights, problem.l2_weights))
+        l1, l2 = (np.asarray(own[self._chosen_columns], dtype=real) for own in (problem.l1_weights, problem.l2_weights))
         has_l1, is_l1 = problem.l1_ratio > 0.0, problem.l1_ratio == 1.0
         if loss.is_smooth:
             pull = 2.0 * np.sqrt(np.sum(share * np.square(targets)) * (share @ _squares(values)))
@@ -181,7 +183,10 @@ class InteriorPoint(LinearSolver):
         # A weight is 0 if the largest possible |sum_i beta_i x_ij| is below the factor of |w_j|.
         largest = _largest(values)
         counts = np.flatnonzero(pull >= l1 if has_l1 else largest > 0.0)
-        self._taken, self._centre = self._taken[counts], self._centre[counts[counts < self._centre.size]]
+        self._chosen_columns, self._centre = (
+            self._chosen_columns[counts],
+            self._centre[counts[counts < self._centre.size]],
+        )
         values, l1, l2 = values[:, counts], l1[counts], l2[counts]
         largest = largest[counts]
         exponents = np.clip(np.frexp(np.where(largest > 0.0, largest, 1.0))[1], -500, 500)
@@ -214,11 +219,11 @@ class InteriorPoint(LinearSolver):
     def _start(self) -> _State:
         """Return the centre of the bounds at u = 0."""
         short = np.maximum(0.0, self._ends)
-        reach = np.abs(self._ends).mean() if self._ends.size else 0.0
-        reach = reach if reach > 0.0 else self._real.type(1)
-        a = np.where(self._squared, 2.0 * self._charges * (short + reach), 0.5 * self._charges)
-        loss, surplus = short + reach, np.maximum(0.0, -self._ends) + reach
-        return _State(np.zeros(self._taken.size, dtype=self._real), a, 0.5 * self._charges, surplus, loss)
+        mean_abs = np.abs(self._ends).mean() if self._ends.size else 0.0
+        mean_abs = mean_abs if mean_abs > 0.0 else self._real.type(1)
+        a = np.where(self._squared, 2.0 * self._charges * (short + mean_abs), 0.5 * self._charges)
+        loss, surplus = short + mean_abs, np.maximum(0.0, -self._ends) + mean_abs
+        return _State(np.zeros(self._chosen_columns.size, dtype=self._real), a, 0.5 * self._charges, surplus, loss)
 
     def _values(self, u: FloatArray) -> FloatArray:
         """Return g'u of all wedges."""
@@ -400,9 +405,9 @@ class InteriorPoint(LinearSolver):
         """
         problem, best = self.problem, self._best
         w = np.zeros(problem.n_columns, dtype=self._real)
-        w[self._taken] = self._unit * self._scales * self._sparse(best)
+        w[self._chosen_columns] = self._unit * self._scales * self._sparse(best)
         if problem.bias is Bias.FREE:
-            w[-1] += self._level - self._centre @ w[self._taken[: self._centre.size]]
+            w[-1] += self._level - self._centre @ w[self._chosen_columns[: self._centre.size]]
         w = w.astype(np.float64)
         found = self._feasible(best.a)
         least = LinearEvidence(problem, w, found).evaluate()
@@ -484,6 +489,6 @@ class InteriorPoint(LinearSolver):
         return a
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the copies of the table, the matrices and the numbers of the wedges."""
-        return workspace_bytes(self.problem, self._taken.size)
+        return workspace_bytes(self.problem, self._chosen_columns.size)

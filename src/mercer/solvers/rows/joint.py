@@ -330,10 +330,10 @@ def solve_joint(
         tol=tol,
         n_iter=work.n_iter,
         seconds=seconds,
-        peak_memory_bytes=work.bytes_held,
+        peak_memory_bytes=work.memory_bytes,
         found=found,
     )
-    about = work.n_iter, seconds, monitor.trace, work.name, _REASON, work.bytes_held, problem.C
+    about = work.n_iter, seconds, monitor.trace, work.name, _REASON, work.memory_bytes, problem.C
     return LinearSolution(work.point.w, work.point.beta, certificate, *about)
 
 
@@ -367,7 +367,7 @@ class _JointWork:
         self.n_iter, self.name, self._engine_bytes = 0, "joint descent on the rows", 0
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the coefficients, the weights, the numbers of the rows, and the kernel engine."""
         own = self.point.beta.nbytes + self.point.w.nbytes + 8 * _ARRAYS * self.problem.rows.n
         return own + self._engine_bytes
@@ -395,7 +395,7 @@ class _JointWork:
     def _newton(self, tol: float) -> Iterator[Step]:
         """Go on with Newton's method."""
         solver = JointProximalPoint(self.problem, self.point, self._monitor.raise_if_stopped, self._n_jobs)
-        self.name, self._engine_bytes, begun = f"{self.name}, then proximal-newton", solver.bytes_held, self.n_iter
+        self.name, self._engine_bytes, begun = f"{self.name}, then proximal-newton", solver.memory_bytes, self.n_iter
         for step in solver.steps(tol):
             self.n_iter = begun + step.n_iter
             yield step._replace(n_iter=self.n_iter)

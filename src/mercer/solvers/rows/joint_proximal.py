@@ -29,7 +29,7 @@ _FORCING = 0.01  # relative residual of conjugate gradients
 _MOST_PRODUCTS = 300  # steps of conjugate gradients for a direction
 
 
-class _Look(NamedTuple):
+class _SweepValues(NamedTuple):
     """What a sweep over the rows knows at a point.
 
     `shares` (n, K) are the maximisers of the smoothed losses, `beta` (n, K) and `v` (q, K) the dual coefficients and
@@ -86,14 +86,14 @@ class JointProximalPoint:
         while idle <= _IDLE:
             began = self.n_iter
             while True:
-                look = self._look()
-                self.point.beta[:] = look.beta
-                gap = look.progress.relative_gap
-                yield Step(self.n_iter, gap, look.progress.objective)
+                swept = self._sweep()
+                self.point.beta[:] = swept.beta
+                gap = swept.progress.relative_gap
+                yield Step(self.n_iter, gap, swept.progress.objective)
                 if gap <= tol:
                     return
-                is_close = look.progress.distance <= _INNER * look.progress.gap
-                if (is_close and self.n_iter > began) or self.n_iter - began >= _MOST_INNER or not self._move(look):
+                is_close = swept.progress.distance <= _INNER * swept.progress.gap
+                if (is_close and self.n_iter > began) or self.n_iter - began >= _MOST_INNER or not self._move(swept):
                     break
                 self.n_iter += 1
             idle = 0 if gap < 0.5 * least else idle + 1
@@ -101,7 +101,7 @@ class JointProximalPoint:
             if not is_close and self.n_iter == began:
                 self.factor /= _GROWTH**2  # rounding errors, which the factor multiplies, prevent steps
                 continue
-            self.shares = look.shares
+            self.shares = swept.shares
             self.factor = min(_GROWTH * self.factor, _LARGEST_FACTOR) if is_close else 0.5 * self.factor
             self._refresh()
 
@@ -113,7 +113,7 @@ class JointProximalPoint:
         given = np.where(self.own, 0.0, shares)
         return self.part.charges[:, None] * np.where(self.own, given.sum(axis=1)[:, None], -given)
 
-    def _look(self) -> _Look:
+    def _sweep(self) -> _SweepValues:
         self.check()
         w, z = self.point.w, self.z
         shares = self._shares_at(z)
@@ -124,11 +124,11 @@ class JointProximalPoint:
         excess = inner(self.part.charges, np.einsum("ik,ik->i", shares, largest[:, None] - z))
         distance = 0.5 * inner((w - v).ravel(), (w - v).ravel())
         primal, gap = 0.5 * inner(w.ravel(), w.ravel()) + loss, distance + excess
-        return _Look(shares, beta, v, Progress(primal - gap, distance, primal, gap))
+        return _SweepValues(shares, beta, v, Progress(primal - gap, distance, primal, gap))
 
-    def _move(self, look: _Look) -> bool:
+    def _move(self, swept: _SweepValues) -> bool:
         """Make a Newton step with an exact line search; return whether the point has moved."""
-        direction = self._direction(look)
+        direction = self._direction(swept)
         self.check()
         w = self.point.w
         change = times(self.part.block.table, self.problem.constant, direction, self.n_jobs)
@@ -137,18 +137,18 @@ class JointProximalPoint:
             beta = self._beta_of(self._shares_at(self.z + length * change))
             return inner((w + length * direction).ravel(), direction.ravel()) - inner(beta.ravel(), change.ravel())
 
-        length = root_of(slope, inner((w - look.v).ravel(), direction.ravel()), self.check)
+        length = root_of(slope, inner((w - swept.v).ravel(), direction.ravel()), self.check)
         if length == 0.0:
             return False
         self.point.w[:] = w + length * direction
         self.z = self.z + length * change
         return True
 
-    def _direction(self, look: _Look) -> FloatArray:
+    def _direction(self, swept: _SweepValues) -> FloatArray:
         """Return minus the inverse of the second derivatives times the gradient, (q, K)."""
         problem, scales = self.problem, self.scales
-        right = (look.v - self.point.w) * scales
-        active = look.shares > 0.0
+        right = (swept.v - self.point.w) * scales
+        active = swept.shares > 0.0
         counts = active.sum(axis=1)
         weights = self.factor * self.part.charges * (counts > 1)
         if right.size <= _MOST_UNKNOWNS:
@@ -205,7 +205,7 @@ class JointProximalPoint:
         return block
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the matrices, and of the numbers of each row and class."""
         return newton_bytes(self.problem)
 

@@ -10,7 +10,7 @@ from mercer._typing import FloatArray
 from mercer.problems import inner
 from mercer.problems.softmax import beta_of
 from mercer.solvers.loop import Step
-from mercer.solvers.rows.softmax_newton import Look, SoftmaxNewton
+from mercer.solvers.rows.softmax_newton import SoftmaxNewton, SweepValues
 
 _PRECISE = 1e-9  # relative residual of a Newton system, whose solution makes the coefficients feasible
 _NEAR = 0.01  # largest change of a decision value by a Newton step near a maximum; without a maximum it is about 1
@@ -34,20 +34,20 @@ class LikelihoodNewton(SoftmaxNewton):
         """Make Newton steps until the relative gap is at most `tol`, or the classes prove to be separable."""
         least, idle, first = float("inf"), 0, None
         while True:
-            look = self.look()
-            first = look.primal if first is None else first
-            direction = self.direction(look, _PRECISE)
+            swept = self.sweep()
+            first = swept.primal if first is None else first
+            direction = self.direction(swept, _PRECISE)
             change = self.times(direction)
-            gap = 0.5 * inner(look.v.ravel(), direction.ravel())
+            gap = 0.5 * inner(swept.v.ravel(), direction.ravel())
             is_near = float(np.abs(change).max(initial=0.0)) <= _NEAR
-            relative = gap / look.primal if look.primal > 0.0 and is_near else 1.0
-            yield Step(self.n_iter, relative, look.primal)
+            relative = gap / swept.primal if swept.primal > 0.0 and is_near else 1.0
+            yield Step(self.n_iter, relative, swept.primal)
             self._change = change if is_near else None
             if relative <= tol or not np.isfinite(gap) or gap <= tol * _VANISHED * first or self._separates():
                 return
             idle = 0 if gap < 0.5 * least else idle + 1
             least = min(least, gap)
-            if idle > _IDLE or not self.move(look, direction, change):
+            if idle > _IDLE or not self.move(swept, direction, change):
                 return
             self.n_iter += 1
 
@@ -66,7 +66,7 @@ class LikelihoodNewton(SoftmaxNewton):
         whole = self.whole(shares)
         for number in range(_REFINEMENTS):
             if number:
-                left = Look(shares, beta, self.pulled(beta), 0.0, 0.0)
+                left = SweepValues(shares, beta, self.pulled(beta), 0.0, 0.0)
                 change = self.times(self.direction(left, _PRECISE))
             away = change - np.einsum("ik,ik->i", whole, change)[:, None]
             beta = beta - part.charges[:, None] * whole * away

@@ -393,7 +393,7 @@ class SmoothNewton(LinearSolver):
         return beta
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Matrices, and target, charge, decision value, change and coefficient of each row."""
         rows = self.problem.rows
-        return self.curvature.bytes_held + (0 if rows.limits_numbers else 5 * 8 * rows.n)
+        return self.curvature.memory_bytes + (0 if rows.limits_numbers else 5 * 8 * rows.n)

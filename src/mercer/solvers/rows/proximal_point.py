@@ -150,10 +150,10 @@ class ProximalPoint(LinearSolver):
         return self.terms.step
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Matrices, and target, charge, decision value, change, share and coefficient of each row."""
         rows = self.problem.rows
-        return self.curvature.bytes_held + (0 if rows.limits_numbers else 6 * 8 * rows.n)
+        return self.curvature.memory_bytes + (0 if rows.limits_numbers else 6 * 8 * rows.n)
 
 
 def unit_of(problem: LinearProblem) -> float:

@@ -62,5 +62,5 @@ class LinearSolver(ABC):
 
     @property
     @abstractmethod
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of matrices and of the numbers of the rows."""

@@ -124,6 +124,6 @@ class ScaledNewton(LinearSolver):
         return w.astype(np.float64), beta
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the copies of the table, the matrices and the numbers of the rows."""
         return workspace_bytes(self.problem)

@@ -36,7 +36,7 @@ TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits 
 _NOT_FEW = 250  # columns from which their number is compared with that of rows; with fewer, a matrix is small
 _LEAST_ROWS = 3  # rows for each column from which the matrix of all columns is used with an l1 norm
 _LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
-_PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
+_MAX_IDLE_STEPS = 40  # steps that do not halve the gap, after which a method for small tables follows
 _DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
 _COLUMNS = "Newton's method with descent on columns"
 _SMALLER = "an interior point method for a smaller C with the same solution"
@@ -105,9 +105,9 @@ def solve(
             tol,
             trace,
             after_step,
-            _PATIENCE if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
+            _MAX_IDLE_STEPS if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
         )
-        peak = solver.bytes_held
+        peak = solver.memory_bytes
         for method in _followers(problem, best.evidence.beta) if has_other else ():
             if best.ending is not Status.STALLED or best.found.is_close(tol):
                 break
@@ -124,7 +124,7 @@ def solve(
                 *(_Reached(*evaluated(pair, tol), other.ending) for pair in pairs),
                 key=lambda one: one.found.bound,
             )
-            solver, peak = last, max(peak, last.bytes_held)
+            solver, peak = last, max(peak, last.memory_bytes)
             reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and {method} followed."
         if continued is not None and not best.found.is_close(tol):
             best = _no_worse_than(continued, best, tol)
@@ -195,16 +195,16 @@ def _run(
     tol: float,
     trace: list[TraceRow],
     after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
-    patience: int | None = None,
+    max_idle: int | None = None,
 ) -> _Reached:
     """Run a solver until the certificate is good enough, a limit ends it, or no progress is possible.
 
-    With `patience`, it also ends after so many steps that do not halve the gap.
+    With `max_idle`, it also ends after so many steps that do not halve the gap.
     """
     share = solver.share
     for _ in range(_ATTEMPTS):
         of_solver = monitor.of_stage(solver.name)
-        ended = drive(_followed(solver, share * tol, after_step, patience), of_solver)
+        ended = drive(_followed(solver, share * tol, after_step, max_idle), of_solver)
         trace += of_solver.trace
         evidence = LinearEvidence(problem, *solver.solution())
         evidence = replace(evidence, w=with_middle_bias(problem, evidence.w))
@@ -221,9 +221,9 @@ def _followed(
     solver: LinearSolver,
     tol: float,
     after_step: Callable[[Callable[[], LinearPoint]], None] | None,
-    patience: int | None,
+    max_idle: int | None,
 ) -> Iterator[Step]:
-    """Yield the steps of a solver, and call `after_step` after each; end after `patience` steps without progress."""
+    """Yield the steps of a solver, and call `after_step` after each; end after `max_idle` steps without progress."""
     least, since = float("inf"), 0
     for step in solver.steps(tol):
         if after_step is not None:
@@ -231,7 +231,7 @@ def _followed(
         yield step
         since = 0 if step.violation < 0.5 * least else since + 1
         least = min(least, step.violation)
-        if patience is not None and since > patience:
+        if max_idle is not None and since > max_idle:
             return
 
 

@@ -73,7 +73,7 @@ class Sifting(LinearSolver):
     ) -> None:
         super().__init__(problem, check)
         self._n_jobs, self._memory_limit, self._first = n_jobs, memory_limit, first
-        self._bytes = 0 if first is None else first.bytes_held
+        self._bytes = 0 if first is None else first.memory_bytes
         (part,) = problem.parts()
         self._table, self._at = part.block.table, part.block.at
         self._point: tuple[FloatArray, RowNumbers] = np.zeros(problem.n_columns), problem.rows.numbers()
@@ -126,7 +126,7 @@ class Sifting(LinearSolver):
                 is_long=False,
                 zeros_cost=_ZEROS_COST * inner,
             )
-            self._bytes, self._running = max(self._bytes, solver.bytes_held), solver
+            self._bytes, self._running = max(self._bytes, solver.memory_bytes), solver
             for step in solver.steps(inner):
                 self.n_iter = step.n_iter
                 yield Step(step.n_iter, step.violation if is_whole else min(1.0, self._gap), step.objective)
@@ -214,6 +214,6 @@ class Sifting(LinearSolver):
         return self._point
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the copies of columns, the matrices and the numbers of the rows."""
         return self._bytes + 8 * 4 * self.problem.n_columns

@@ -17,7 +17,7 @@ from mercer.solvers.rows.interior_point import InteriorPoint, workspace_bytes
 from mercer.solvers.rows.row_solver import LinearSolver
 
 _ROOM = 8.0  # smallest charge, relative to the largest coefficient
-_TAKEN = 0.5  # largest share of a charge that a coefficient may have
+_MAX_SHARE = 0.5  # largest share of a charge that a coefficient may have
 _GROWTH = 100.0  # of C where a coefficient has more
 _WORTH = 0.1  # share of C up to which a smaller one makes a difference
 
@@ -66,7 +66,7 @@ class SmallerCharges(LinearSolver):
                 self.n_iter = step.n_iter
                 yield Step(step.n_iter, min(1.0, step.violation / self._factor), step.objective)
             self._point = self._inner.solution()
-            if (np.abs(self._point[1][part.block.at]) <= _TAKEN * self._factor * part.charges).all():
+            if (np.abs(self._point[1][part.block.at]) <= _MAX_SHARE * self._factor * part.charges).all():
                 return
             self._factor, self._inner = _GROWTH * self._factor, None
 
@@ -75,7 +75,7 @@ class SmallerCharges(LinearSolver):
         return self._point
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the copies of the table, the matrices and the numbers of the rows."""
         return workspace_bytes(self.problem)
 

@@ -91,7 +91,7 @@ def solve_softmax(
                 break
             share *= 0.01
     seconds = monitor.seconds
-    about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": solver.bytes_held}
+    about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": solver.memory_bytes}
     certificate = certify_linear(evidence, ended or Status.STALLED, tol=tol, found=found, **about)
     return LinearSolution(
         evidence.w,
@@ -102,7 +102,7 @@ def solve_softmax(
         trace,
         solver.name,
         _REASON,
-        solver.bytes_held,
+        solver.memory_bytes,
         problem.C,
     )
 

@@ -36,7 +36,7 @@ _FREE = 1e-6  # penalty on the biases in the preconditioner for few rows, as a s
 _PANEL = 512  # columns of a factor that are computed between two checks of the limits
 
 
-class Look(NamedTuple):
+class SweepValues(NamedTuple):
     """What is known at a point: shares of the other classes (n, K), coefficients (n, K), v (q, K), and objectives."""
 
     shares: FloatArray
@@ -120,16 +120,16 @@ class SoftmaxNewton:
         """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress."""
         least, idle = float("inf"), 0
         while True:
-            look = self.look()
-            yield Step(self.n_iter, look.relative_gap, look.primal)
-            if look.relative_gap <= tol:
+            swept = self.sweep()
+            yield Step(self.n_iter, swept.relative_gap, swept.primal)
+            if swept.relative_gap <= tol:
                 return
-            idle = 0 if look.gap < 0.5 * least else idle + 1
-            least = min(least, look.gap)
+            idle = 0 if swept.gap < 0.5 * least else idle + 1
+            least = min(least, swept.gap)
             if idle > _IDLE:
                 return
-            direction = self.direction(look, min(_FORCING, look.relative_gap**0.5))
-            if not self.move(look, direction, self.times(direction)):
+            direction = self.direction(swept, min(_FORCING, swept.relative_gap**0.5))
+            if not self.move(swept, direction, self.times(direction)):
                 return
             self.n_iter += 1
 
@@ -145,7 +145,7 @@ class SoftmaxNewton:
         return self.problem.free and self.problem.constant != 0.0
 
     @property
-    def bytes_held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of the numbers of rows and columns for each class, and of the matrix."""
         return least_bytes(self.problem) + self._matrix_bytes
 
@@ -184,7 +184,7 @@ class SoftmaxNewton:
             self.z, self._known = self.z + step, moved
             self.w[-1] += step / self.problem.constant
 
-    def look(self) -> Look:
+    def sweep(self) -> SweepValues:
         """Return what is known at the point, after the biases have moved."""
         self.balance(_SHIFTS_IF_SMALL if self._costs.is_small else _SHIFTS)
         part, (shares, losses) = self.part, self.shares()
@@ -195,9 +195,9 @@ class SoftmaxNewton:
         if self._has_free_bias:
             gap += float((np.abs(v[-1]) * (1.0 + np.abs(self.w[-1]))).sum())
         loss = inner(part.charges, losses)
-        return Look(shares, beta, v, 0.5 * float((self.counted * np.square(self.w)).sum()) + loss, gap)
+        return SweepValues(shares, beta, v, 0.5 * float((self.counted * np.square(self.w)).sum()) + loss, gap)
 
-    def move(self, look: Look, direction: FloatArray, change: FloatArray) -> bool:
+    def move(self, swept: SweepValues, direction: FloatArray, change: FloatArray) -> bool:
         """Make a Newton step with a line search, which changes z by `change`; return whether the point has moved."""
         part = self.part
         known: tuple[float, tuple[FloatArray, FloatArray]] | None = None
@@ -211,7 +211,7 @@ class SoftmaxNewton:
                 beta.ravel(), change.ravel()
             )
 
-        at_zero = inner((self.counted * self.w - look.v).ravel(), direction.ravel())
+        at_zero = inner((self.counted * self.w - swept.v).ravel(), direction.ravel())
         if not at_zero < 0.0:
             return False
         full = slope(1.0)
@@ -229,10 +229,10 @@ class SoftmaxNewton:
         whole[np.arange(self.part.codes.size), self.part.codes] = 1.0 - shares.sum(axis=1)
         return whole
 
-    def direction(self, look: Look, forcing: float) -> FloatArray:
+    def direction(self, swept: SweepValues, forcing: float) -> FloatArray:
         """Return about minus the inverse of the second derivatives times the gradient, (q, K)."""
-        part, shape, whole = self.part, self.w.shape, self.whole(look.shares)
-        right = look.v - self.counted * self.w
+        part, shape, whole = self.part, self.w.shape, self.whole(swept.shares)
+        right = swept.v - self.counted * self.w
         if self._costs.is_small:
             return self._solved(whole, right)
         curvature = part.charges * np.maximum(0.0, 1.0 - np.square(whole).sum(axis=1)) / (shape[1] - 1.0)

@@ -27,7 +27,7 @@ Product = Callable[[FloatArray], FloatArray]
 
 SOLVERS = ("accelerated", "descent")
 _INSIDE = 1.0 - 1e-9  # the best b puts a row on the margin, and rounding must not decide whether it is inside
-_LOOK = 20  # steps between two evaluations of the duality gap, which cost as much as a step
+_CHECK_EVERY = 20  # steps between two evaluations of the duality gap, which cost as much as a step
 
 
 @dataclass(eq=False)
@@ -93,9 +93,9 @@ def _primal(y: FloatArray, s: FloatArray, penalty: float, alpha: FloatArray, val
     return float(s @ np.maximum(0.0, 1.0 - y * values)) + 0.5 * penalty * float(s @ np.square(alpha))
 
 
-def _dual(y: FloatArray, s: FloatArray, penalty: float, multipliers: FloatArray, reach: FloatArray) -> float:
-    """Return the dual objective; `reach` is K (y mu)."""
-    return float(multipliers.sum()) - 0.5 / penalty * float(s @ np.square(np.maximum(0.0, y * reach)))
+def _dual(y: FloatArray, s: FloatArray, penalty: float, multipliers: FloatArray, kernel_sum: FloatArray) -> float:
+    """Return the dual objective; `kernel_sum` is K (y mu)."""
+    return float(multipliers.sum()) - 0.5 / penalty * float(s @ np.square(np.maximum(0.0, y * kernel_sum)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def minimise(
         n_iter=monitor.n_iter,
         n_kernel_values=gram.n_values - before + gram.n**2,
         seconds=time.perf_counter() - started,
-        peak_memory_bytes=product.bytes_held + gram.peak_bytes,
+        peak_memory_bytes=product.memory_bytes + gram.peak_bytes,
     )
     beta = weights * point.alpha * y
     return Descended(beta, point.bias, point.alpha, point.multipliers, certificate, monitor.n_iter)
@@ -205,11 +205,11 @@ def loo_values(
     product = KernelProduct(gram, check)
     for _ in product.prepare():
         check()
-    reach = product(found.beta)
+    kernel_sum = product(found.beta)
     values = np.empty(y.size)
     for row in np.flatnonzero((found.alpha == 0.0) & (found.multipliers == 0.0)):
         others = np.delete(np.arange(y.size), row)
-        values[row] = reach[row] + best_bias(y[others], weights[others], reach[others])
+        values[row] = kernel_sum[row] + best_bias(y[others], weights[others], kernel_sum[others])
     for row in np.flatnonzero((found.alpha > 0.0) | (found.multipliers > 0.0)):
         others = np.delete(np.arange(y.size), row)
 
@@ -265,19 +265,21 @@ def ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, point
     It works with shares m_i = mu_i / s_i, in a metric with weight s_i: duplicates of a row make the same steps.
     """
     share = onto_the_plane(y, s, point.multipliers / s)
-    share_reach = ahead_reach = product(s * share * y)  # K (y mu); it is linear in mu, which saves a product per step
+    share_kernel_sum = ahead_kernel_sum = product(
+        s * share * y
+    )  # K (y mu); it is linear in mu, which saves a product per step
     ahead, momentum, steepness, n_iter = share, 1.0, 1.0, 0
     best, gap, primal = -np.inf, float("inf"), float("inf")
     while True:
-        alpha = np.maximum(0.0, y * ahead_reach) / penalty
+        alpha = np.maximum(0.0, y * ahead_kernel_sum) / penalty
         values = product(s * alpha * y)
         slope = 1.0 - y * values
-        here = _dual(y, s, penalty, s * ahead, ahead_reach)
+        here = _dual(y, s, penalty, s * ahead, ahead_kernel_sum)
         while np.isfinite(steepness):  # until the quadratic lower model is below the dual objective
             new = onto_the_plane(y, s, ahead + slope / steepness)
             step = new - ahead
-            new_reach = product(s * new * y)
-            there = _dual(y, s, penalty, s * new, new_reach)
+            new_kernel_sum = product(s * new * y)
+            there = _dual(y, s, penalty, s * new, new_kernel_sum)
             parabola = here + float((s * slope) @ step) - 0.5 * steepness * float(s @ np.square(step))
             if there >= parabola - 1e-12 * max(1.0, abs(here)):
                 break
@@ -285,8 +287,8 @@ def ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, point
             yield Step(n_iter, gap, primal)
         else:  # no step gains more than rounding
             return
-        if n_iter % _LOOK == 0:
-            alpha = np.maximum(0.0, y * new_reach) / penalty
+        if n_iter % _CHECK_EVERY == 0:
+            alpha = np.maximum(0.0, y * new_kernel_sum) / penalty
             values = product(s * alpha * y)
             bias = best_bias(y, s, values)
             primal = _primal(y, s, penalty, alpha, values + bias)
@@ -298,13 +300,16 @@ def ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, point
                 return
         n_iter += 1
         if float((s * slope) @ (new - share)) < 0.0:
-            momentum, ahead, ahead_reach = 1.0, new, new_reach
+            momentum, ahead, ahead_kernel_sum = 1.0, new, new_kernel_sum
         else:
             later = 0.5 * (1.0 + (1.0 + 4.0 * momentum**2) ** 0.5)
             onward = (momentum - 1.0) / later
-            ahead, ahead_reach = new + onward * (new - share), new_reach + onward * (new_reach - share_reach)
+            ahead, ahead_kernel_sum = (
+                new + onward * (new - share),
+                new_kernel_sum + onward * (new_kernel_sum - share_kernel_sum),
+            )
             momentum = later
-        share, share_reach = new, new_reach
+        share, share_kernel_sum = new, new_kernel_sum
         steepness *= 0.95  # a smaller steepness may be enough for the next step
         yield Step(n_iter, gap, primal)
 
@@ -329,13 +334,13 @@ def descend(
     """
     average, n_iter, gap = np.zeros(y.size), 0, float("inf")
     while True:
-        reach = product(s * point.alpha * y)
+        kernel_sum = product(s * point.alpha * y)
         if learning_rate is None:
-            point.bias = best_bias(y, s, reach)
-        values = reach + point.bias
+            point.bias = best_bias(y, s, kernel_sum)
+        values = kernel_sum + point.bias
         primal = _primal(y, s, penalty, point.alpha, values)
         inside = (y * values < _INSIDE).astype(np.float64)
-        if n_iter % _LOOK == 0:
+        if n_iter % _CHECK_EVERY == 0:
             point.multipliers = s * onto_the_plane(y, s, average)
             dual = _dual(y, s, penalty, point.multipliers, product(y * point.multipliers))
             gap = relative_gap(primal, dual)

@@ -42,7 +42,7 @@ class Point:
     beta: FloatArray
     bias: FloatArray
     values: FloatArray
-    bytes_held: int = 0
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised
         n_iter=monitor.n_iter,
         n_kernel_values=gram.n_values - before + 2 * gram.n**2,
         seconds=monitor.seconds,
-        peak_memory_bytes=point.bytes_held + gram.peak_bytes + 12 * point.beta.nbytes,
+        peak_memory_bytes=point.memory_bytes + gram.peak_bytes + 12 * point.beta.nbytes,
     )
     return Minimised(point.beta, point.bias, certificate, monitor.n_iter, monitor.trace)
 
@@ -91,7 +91,7 @@ def _newton(objective: Objective, gram: Gram, product: KernelProduct, point: Poi
     here = Step(0, float("inf"), objective.total_loss(point.values))
     for _ in product.prepare():
         yield here
-    point.bytes_held = product.bytes_held
+    point.memory_bytes = product.memory_bytes
     lengths = np.abs(gram.diag())
     least, idle, fresh, steepest = float("inf"), 0, True, float(np.finfo(np.float64).tiny)
     while True:
@@ -240,7 +240,7 @@ class KernelProduct:
     def __init__(self, gram: Gram, check: Check = no_check) -> None:
         self._gram, self._check = gram, check
         self._matrix: FloatArray | None = None
-        self.bytes_held = 0
+        self.memory_bytes = 0
 
     def prepare(self) -> Iterator[None]:
         """Evaluate the matrix if it fits; yield after every piece of work. Raise a ValueError if values overflow."""
@@ -251,7 +251,7 @@ class KernelProduct:
         yield from self._gram.fill_block(matrix, None, None)
         with np.errstate(over="ignore", invalid="ignore"):
             finite(self._gram.kernel, matrix.sum(axis=1))  # a finite sum has only finite terms
-        self._matrix, self.bytes_held = matrix, size
+        self._matrix, self.memory_bytes = matrix, size
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
         """Return K @ vectors. A single vector is multiplied in native code, which skips zeros.

@@ -173,7 +173,7 @@ def leave_one_out(
             solve_lower(factor, ones, check)
             solve_upper(factor, ones, check)
             border = ones[:, 0]
-        diagonal = np.concatenate([np.einsum("ij,ij->j", piece, piece) for _, piece in inverse_columns(factor, check)])
+        diagonal = np.concatenate([np.einsum("ij,ij->j", chunk, chunk) for _, chunk in inverse_columns(factor, check)])
     if border is not None:  # correct for the bias
         own = diagonal - np.square(border) / border.sum()
         # NaN if the bordered system without the row is singular

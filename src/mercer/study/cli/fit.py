@@ -227,7 +227,7 @@ def _trained(asked: _Asked, options: dict[str, Any]) -> Model:
     from mercer.study.models import fit_model
 
     target = None if asked.truth is None else asked.truth.target
-    kept = {*asked.column_choice.features, asked.weights, target}
+    used_names = {*asked.column_choice.features, asked.weights, target}
     with ConsoleProgress() as progress:
         progress(StageProgress("fit"))
         estimator = MACHINES[asked.machine].made(
@@ -236,7 +236,7 @@ def _trained(asked: _Asked, options: dict[str, Any]) -> Model:
         )
         try:
             return fit_model(
-                asked.rows.select([name for name in asked.rows.names if name in kept]),
+                asked.rows.select([name for name in asked.rows.names if name in used_names]),
                 target,
                 estimator,
                 rows=asked.column_choice.rows,

@@ -139,8 +139,8 @@ def _fit(estimator: Any, table: str, about_file: dict[str, Any]) -> None:
             estimator.fit_file(table, progress=progress, **about_file)
     except KeyboardInterrupt:
         cache = about_file["cache"]
-        kept = f"{table}.blocks" if cache is None else cache
-        hint = f"the finished blocks are kept in {kept}: the same command goes on from them"
+        blocks_folder = f"{table}.blocks" if cache is None else cache
+        hint = f"the finished blocks are kept in {blocks_folder}: the same command goes on from them"
         raise Failure("interrupted", hint, INTERRUPTED) from None
 
 

@@ -73,16 +73,16 @@ def print_study(study: Study, source: str, command: str, model: str) -> None:
             out.print(f"  {next_command}", soft_wrap=True)
 
 
-def print_sealed(kept: SealedStudy) -> None:
+def print_sealed(run: SealedStudy) -> None:
     """Print what the folds of a study say whose seal is still closed."""
     out = _data()
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("")
-    grid.add_column(f"cross-validated\n{kept.goal.figure_name}", justify="right")
-    for name, setting, figure in sealed.machines(kept):
+    grid.add_column(f"cross-validated\n{run.goal.figure_name}", justify="right")
+    for name, setting, figure in sealed.machines(run):
         grid.add_row(Text(f"{name}\n{setting}"), figure)
     out.print(grid)
-    for paragraph in sealed.paragraphs(kept):
+    for paragraph in sealed.paragraphs(run):
         out.print(in_options(paragraph))
         out.print()
 

@@ -93,7 +93,7 @@ def predict_command(
         check_output(Path(out), (model, table), is_own, force=force, mode="wb" if book else "w")
     if memory is None and is_large(table):
         memory = "500MB"
-    kept = list(dict.fromkeys(keep_columns))
+    kept_columns = list(dict.fromkeys(keep_columns))
     if memory is None:
         parts = iter([read(table, reading, text=categorical, model=loaded)])
     else:
@@ -106,7 +106,7 @@ def predict_command(
             if explain:
                 reference = _usual_rows(rows) if number == 0 else reference
                 columns |= _contributions(loaded, rows, reference)
-            columns = _named(rows, kept, columns)
+            columns = _named(rows, kept_columns, columns)
             if number == 0:
                 write(list(columns))
             for row in zip(*columns.values(), strict=True):
@@ -124,12 +124,12 @@ _ROW = "row"
 _USUAL = 2000  # rows of a table that explanations compare with at most
 
 
-def _named(rows: Table, kept: list[str], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def _named(rows: Table, kept_columns: list[str], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Return the columns that are written: the number of each row, the columns to keep, and the predictions."""
     import numpy as np
 
     names: dict[str, list[Any]] = {_ROW: rows.row_numbers(np.arange(rows.n_rows))}
-    for name in kept:
+    for name in kept_columns:
         if name in columns or name == _ROW:
             raise Failure(
                 f"--keep-columns {name}: the predictions have a column of this name", "rename it in the table"

@@ -185,9 +185,9 @@ def study_command(
             say_written(folder / SEALED_MODEL)
             return
         if not force and holds_study(folder):  # another study has written there in the meantime
-            taken, folder = folder, free_folder(asked)
+            occupied, folder = folder, free_folder(asked)
             folder.mkdir()
-            say("note", f"another study was written to {taken} in the meantime: this one goes to {folder}")
+            say("note", f"another study was written to {occupied} in the meantime: this one goes to {folder}")
         save_model(folder / MODEL, found.model)
         command = shlex.join(["mercer", *arguments])
         write_report(folder / REPORT, found, source=name, command=command)

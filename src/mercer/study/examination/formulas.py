@@ -59,8 +59,8 @@ def _formula(
         return None
     form = np.log if of_logarithms else np.asarray
     cells = [form(column.numbers[rows]) for column in columns]  # type: ignore[index]
-    kept = [j for j, one in enumerate(cells) if np.ptp(one) > 0.0]
-    columns, cells, y = [columns[j] for j in kept], [cells[j] for j in kept], form(y)
+    varying = [j for j, one in enumerate(cells) if np.ptp(one) > 0.0]
+    columns, cells, y = [columns[j] for j in varying], [cells[j] for j in varying], form(y)
     if len(columns) < 2:
         return None
     X, spreads = _standardised(cells)

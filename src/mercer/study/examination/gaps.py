@@ -115,7 +115,7 @@ class Gaps:
 
 def measured(columns: Sequence[Column]) -> list[Column]:
     """Return the columns by which distances between rows are measured: numbers, hardly two of which are equal."""
-    return [column for column in columns if column.numbers is not None and _tells_rows_apart(column)]
+    return [column for column in columns if column.numbers is not None and _is_nearly_unique(column)]
 
 
 def find_gaps(columns: Sequence[Column], truth: Truth | None, target: npt.NDArray[Any]) -> Gaps | None:
@@ -267,7 +267,7 @@ def _can_be_split(groups: npt.NDArray[np.int64], classes: npt.NDArray[np.int64])
     )
 
 
-def _tells_rows_apart(column: Column) -> bool:
+def _is_nearly_unique(column: Column) -> bool:
     """Return whether hardly two cells are equal, missing ones included."""
     n = len(column.codes)
     counts = np.bincount(column.codes + 1)

@@ -122,8 +122,8 @@ def is_svmlight(head: bytes) -> bool:
     lines = head.removeprefix(BYTE_ORDER_MARK).split(b"\n")
     if len(lines) == 1:  # one long line, which may have been cut
         return _SVMLIGHT_PAIR.match(lines[0]) is not None
-    held = [line for line in lines[:-1][:20] if line.strip() and not line.startswith(b"#")]
-    return any(map(_SVMLIGHT_PAIR.match, held)) and all(map(_SVMLIGHT_LINE.fullmatch, held))
+    filled = [line for line in lines[:-1][:20] if line.strip() and not line.startswith(b"#")]
+    return any(map(_SVMLIGHT_PAIR.match, filled)) and all(map(_SVMLIGHT_LINE.fullmatch, filled))
 
 
 def other_format(raw: bytes) -> tuple[str, str] | None:
@@ -191,7 +191,7 @@ def unpacked(raw: bytes, ending: str) -> bytes:
         return file.read()
 
 
-def nearby(path: Path) -> str | None:
+def similar_names(path: Path) -> str | None:
     """Return a phrase that suggests files with similar names, or None if no file has one."""
     files = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
     near = [name for name in files if name.startswith(path.stem)] or nearest_names(path.name, files)

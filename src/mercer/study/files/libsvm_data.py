@@ -20,7 +20,7 @@ MAX_NUMBER = 2**31 - 1
 """Largest feature number; LIBSVM and scikit-learn read feature numbers as C's int."""
 
 
-_PIECE = 1 << 24  # bytes of text that are parsed at once
+_CHUNK_BYTES = 1 << 24  # bytes of text that are parsed at once
 
 
 class LibsvmFileError(ValueError):
@@ -233,7 +233,7 @@ def _whole_lines(path: str | Path, file: Any) -> Iterator[tuple[int, bytes, int]
     number, rest, start = 1, b"", 0
     while True:
         try:
-            more = file.read(_PIECE)
+            more = file.read(_CHUNK_BYTES)
         except DAMAGED as error:
             raise LibsvmFileError(f"{path} cannot be read: {error}") from error
         cut = more.rfind(b"\n") + 1
@@ -301,8 +301,8 @@ def _refuse_where(path: str | Path, bad: npt.NDArray[np.bool_], fault: str) -> N
         return
     row = int(bad.argmax())
     with _opened(path) as file:
-        held = (number for number, line in enumerate(file, 1) if line.partition(b"#")[0].split())
-        number = next(number for count, number in enumerate(held) if count == row)
+        filled = (number for number, line in enumerate(file, 1) if line.partition(b"#")[0].split())
+        number = next(number for count, number in enumerate(filled) if count == row)
     raise LibsvmFileError(f"{path}, line {number}: {fault}")
 
 

@@ -180,7 +180,7 @@ def _svmlight(source: TableSource) -> Table:
     try:
         # Column j is feature j as numbered in the file, so that columns of two files always correspond. A file that
         # counts from 1 has an empty column 0, which does not affect kernels.
-        matrix, target = read_lines(path, zero_based=True, raw=source.content() if source.must_be_held else None)
+        matrix, target = read_lines(path, zero_based=True, raw=source.content() if source.must_be_in_memory else None)
     except (ValueError, OSError) as error:
         source.refuse_other_format("svmlight")
         raise TableError(f"{path} cannot be read as svmlight: {error}", _FOLLOWS) from error

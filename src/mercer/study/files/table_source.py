@@ -47,7 +47,7 @@ class TableSource:
         if not is_there and path.is_symlink():
             raise TableError(f"{path} is a link to {path.readlink()}, which does not exist")
         if not is_there:
-            raise TableError(f"file {path} does not exist", file_formats.nearby(path))
+            raise TableError(f"file {path} does not exist", file_formats.similar_names(path))
         if is_folder:
             raise TableError(f"{path} is a folder, not a table")
         self.path, self.is_named = path, options.format is None
@@ -94,7 +94,7 @@ class TableSource:
             raise TableError(f"{given}= is for other tables, but {self.path} is read as {self.format}", "leave it out")
 
     @property
-    def must_be_held(self) -> bool:
+    def must_be_in_memory(self) -> bool:
         """Whether the content cannot be read again by the name: a pipe, or a compression that the name does not say."""
         return self.is_pipe or self._hidden_packing is not None
 

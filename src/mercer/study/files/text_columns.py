@@ -269,8 +269,8 @@ class _Column:
         if not self.has_words:
             return
         words = pc.or_(self.ambiguous, self.always) if are_missing else self.always
-        held = pc.unique(self.trimmed.filter(words)).to_pylist()
-        self.missing_words = [cell for cell in held if cell and cell not in self.na]
+        cells = pc.unique(self.trimmed.filter(words)).to_pylist()
+        self.missing_words = [cell for cell in cells if cell and cell not in self.na]
         self.keeps_words = keeps_words and _first(self.ambiguous) is not None
         if not are_missing and not self.is_text:
             self.words_as_text = pc.unique(self.known.filter(self.ambiguous)).to_pylist()
@@ -304,8 +304,8 @@ class _Column:
     def _mapped(self, values: dict[str, Any], missing: Any, dtype: type) -> np.ndarray:
         """Return the value of each cell."""
         coded = pc.dictionary_encode(_one_chunk(self.rest))
-        held = [values.get(cell, missing) for cell in coded.dictionary.to_pylist()]
-        of_codes: np.ndarray = np.array([*held, missing], dtype=dtype)
+        cells = [values.get(cell, missing) for cell in coded.dictionary.to_pylist()]
+        of_codes: np.ndarray = np.array([*cells, missing], dtype=dtype)
         return of_codes[pc.fill_null(coded.indices, len(of_codes) - 1).to_numpy(zero_copy_only=False)]
 
 

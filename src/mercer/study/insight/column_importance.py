@@ -17,7 +17,7 @@ from mercer.study.time_budget import Deadline
 
 FloatArray = npt.NDArray[np.float64]
 
-_PATIENCE = 60.0  # seconds; tables of tens of thousands of columns would take many minutes
+_MAX_SECONDS = 60.0  # seconds; tables of tens of thousands of columns would take many minutes
 
 REPEATS = 5
 """Shuffles of a column, over which the increase of the cost is averaged."""
@@ -105,7 +105,10 @@ def column_importance(
     Breiman (2001), Random forests, Machine Learning 45, section 10; Fisher, Rudin & Dominici (2019), All models are
     wrong, but many are useful, JMLR 20.
     """
-    columns, deadline = _sets_of_columns(model, together), Deadline(_PATIENCE if max_seconds is None else max_seconds)
+    columns, deadline = (
+        _sets_of_columns(model, together),
+        Deadline(_MAX_SECONDS if max_seconds is None else max_seconds),
+    )
     rng = np.random.default_rng(seed)
     cost_of_row = max(1, model.support_vectors.n) * len(columns) * (1 + len(model.parts) / 20)
     repeats = int(np.clip(BUDGET / (cost_of_row * part.n_rows), 1, REPEATS))

@@ -53,8 +53,8 @@ def claim_of_version_4(entry: dict[str, Any] | None, machine: str) -> dict[str, 
             found |= {"rounding": number_of(rounding), "decision_error": None}
         if entry["status"] == Status.OPTIMAL and not relative <= entry["tol"]:
             found |= {"status": str(Status.STALLED)}
-    kept = {name: value for name, value in entry.items() if name != "violation"}
-    return {**kept, **found, "relative_gap": number_of(relative)}
+    entries = {name: value for name, value in entry.items() if name != "violation"}
+    return {**entries, **found, "relative_gap": number_of(relative)}
 
 
 def _read(value: Any) -> float:

@@ -150,8 +150,8 @@ def _reference(model: Model, table: Any, reference: Any, seed: int) -> Matrix:
         if is_linear:
             return np.zeros((1, model.encoder.n_features_))
         vectors: Any = model.support_vectors
-        held = vectors.matrix if hasattr(vectors, "matrix") else vectors.array
-        drawn: Matrix = held[np.sort(rng.permutation(held.shape[0])[:N_REFERENCE])]
+        stored = vectors.matrix if hasattr(vectors, "matrix") else vectors.array
+        drawn: Matrix = stored[np.sort(rng.permutation(stored.shape[0])[:N_REFERENCE])]
         return drawn
     if not is_linear:
         rows = rows.take(np.sort(rng.permutation(rows.n_rows)[:N_REFERENCE]))

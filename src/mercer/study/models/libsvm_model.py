@@ -76,9 +76,9 @@ def save_libsvm_model(machine: Any, path: str | Path) -> None:
     >>> bool((load_libsvm_model("iris.model").predict(X) == machine.predict(X)).all())
     True
     """
-    held = _of_model(machine) if isinstance(machine, Model) else _of_estimator(machine)
+    libsvm_model = _of_model(machine) if isinstance(machine, Model) else _of_estimator(machine)
     with open_atomically(path, "w") as file:
-        file.writelines(held.lines())
+        file.writelines(libsvm_model.lines())
 
 
 def load_libsvm_model(
@@ -122,54 +122,65 @@ def load_libsvm_model(
     confidence, as in all machines of mercer. LIBSVM writes support vectors with 8 digits, so its machine in memory and
     in its file differ by about 1e-8.
     """
-    held = read_model(path, n_features=n_features, zero_based=zero_based)
-    if held.left_behind:
+    libsvm_model = read_model(path, n_features=n_features, zero_based=zero_based)
+    if libsvm_model.left_behind:
         warn_user(
-            f"the probability estimates of {path} ({', '.join(held.left_behind)}) are left behind: classes and "
+            f"the probability estimates of {path} ({', '.join(libsvm_model.left_behind)}) are left behind: classes and "
             "decision values do not depend on them.",
             UserWarning,
         )
-    _, name, parameters = KERNELS[type(held.kernel)]
-    machine = _MACHINES[held.kind](kernel=name, **{key: getattr(held.kernel, key) for key in parameters})
-    if held.kind in CLASSIFIERS:
-        return _classifier(machine, held, n_features)
+    _, name, parameters = KERNELS[type(libsvm_model.kernel)]
+    machine = _MACHINES[libsvm_model.kind](
+        kernel=name, **{key: getattr(libsvm_model.kernel, key) for key in parameters}
+    )
+    if libsvm_model.kind in CLASSIFIERS:
+        return _classifier(machine, libsvm_model, n_features)
     # A row whose score equals rho is outside for LIBSVM but inside for mercer: the next larger number is used as limit.
-    level = np.nextafter(held.rho[0], np.inf) if held.kind == "one_class" else held.rho[0]
-    coefficients = held.coefficients[:, 0]
-    return restored_machine(machine, held.kernel, held.support, _width(held, n_features), coefficients, -float(level))
+    level = np.nextafter(libsvm_model.rho[0], np.inf) if libsvm_model.kind == "one_class" else libsvm_model.rho[0]
+    coefficients = libsvm_model.coefficients[:, 0]
+    return restored_machine(
+        machine,
+        libsvm_model.kernel,
+        libsvm_model.support,
+        _width(libsvm_model, n_features),
+        coefficients,
+        -float(level),
+    )
 
 
-def _width(held: LibsvmModel, n_features: int | None) -> int:
+def _width(libsvm_model: LibsvmModel, n_features: int | None) -> int:
     """Return the number of columns of the rows to predict."""
-    if isinstance(held.support, Vectors):
-        return held.support.p
-    return int(held.support.max(initial=0)) + 1 if n_features is None else n_features
+    if isinstance(libsvm_model.support, Vectors):
+        return libsvm_model.support.p
+    return int(libsvm_model.support.max(initial=0)) + 1 if n_features is None else n_features
 
 
-def _classifier(machine: Any, held: LibsvmModel, n_features: int | None) -> Any:
+def _classifier(machine: Any, libsvm_model: LibsvmModel, n_features: int | None) -> Any:
     """Return the classifier with sorted classes, and with the signs of its machines changed accordingly."""
-    k = held.labels.size
-    in_file = np.argsort(held.labels)  # class number here -> position in the file
-    codes = np.repeat(np.argsort(in_file), held.n_support)
+    k = libsvm_model.labels.size
+    in_file = np.argsort(libsvm_model.labels)  # class number here -> position in the file
+    codes = np.repeat(np.argsort(in_file), libsvm_model.n_support)
     order = np.argsort(codes, kind="stable")
-    codes, duals = codes[order], held.coefficients[order]
+    codes, duals = codes[order], libsvm_model.coefficients[order]
     # In LIBSVM, values are positive for the class that comes first in the file. In mercer, they are positive for the
     # smaller class, or for class 1 if there are two classes.
     a, b = class_pairs(k).T
     p, q = in_file[a], in_file[b]
     signs = np.where(p < q, 1.0, -1.0) * (-1.0 if k == 2 else 1.0)
     theirs = pairs_with(k)[p, place_among_others(p, q)]
-    biases = -signs * held.rho[theirs]
+    biases = -signs * libsvm_model.rho[theirs]
     others = ~np.eye(k, dtype=bool)
     # For each class, the other classes in mercer's order.
     against = np.broadcast_to(in_file, (k, k))[others].reshape(k, k - 1)
     columns = place_among_others(in_file[:, None], against)
     table = signs[pairs_with(k)][codes] * np.take_along_axis(duals, columns[codes], axis=1)
     coefficients = table if k == 2 else PairCoefficients(table, np.bincount(codes, minlength=k))
-    support = held.support.rows(order) if isinstance(held.support, Vectors) else held.support[order]
-    width = _width(held, n_features)
+    support = (
+        libsvm_model.support.rows(order) if isinstance(libsvm_model.support, Vectors) else libsvm_model.support[order]
+    )
+    width = _width(libsvm_model, n_features)
     return restored_classifier(
-        machine, held.kernel, support, width, coefficients, biases + 0.0, held.labels[in_file], codes
+        machine, libsvm_model.kernel, support, width, coefficients, biases + 0.0, libsvm_model.labels[in_file], codes
     )
 
 

@@ -147,8 +147,8 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
 def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest in the current version; version 1 had only C-SVC with hinge loss and bias."""
     classes = manifest["classes"]
-    kept = {name: value for name, value in manifest.items() if name not in _OF_VERSION_1}
-    return kept | {
+    entries = {name: value for name, value in manifest.items() if name not in _OF_VERSION_1}
+    return entries | {
         "outcome": {
             "kind": Classes.kind,
             "column": manifest["target"],

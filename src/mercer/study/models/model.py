@@ -188,8 +188,8 @@ class Model:
                 multipliers[part.support] = part.multipliers
         bias = np.array([part.bias for part in parts])
         if self.machine_spec.own_vectors is not None:
-            held = [part.duals[rows] for part in parts if part.duals is not None]
-            return Point(beta, bias, vectors, np.column_stack(held) if held else None)
+            known_duals = [part.duals[rows] for part in parts if part.duals is not None]
+            return Point(beta, bias, vectors, np.column_stack(known_duals) if known_duals else None)
         place = np.full(len(self.training.rows), -1)
         place[rows] = np.arange(rows.size)
         used = distinct(np.concatenate([part.support for part in parts]))

@@ -11,7 +11,7 @@ import os
 import zipfile
 from pathlib import Path
 
-from mercer.study.files.file_formats import nearby
+from mercer.study.files.file_formats import similar_names
 from mercer.study.files.own_files import NotOwnFileError, check_kind
 from mercer.study.models import archive
 from mercer.study.models.manifest import arrays_of, manifest_of, model_of, parsed
@@ -87,7 +87,7 @@ def load_model(path: str | Path) -> Model:
         hint = f"; did you mean {inside}?" if inside.exists() else ""
         raise ModelFileError(f"{path} is a folder, not a model file{hint}") from None
     except FileNotFoundError:
-        near = nearby(Path(path))
+        near = similar_names(Path(path))
         raise ModelFileError(f"{path} does not exist" + (f"; {near}" if near else "")) from None
     except zipfile.BadZipFile as error:
         raise ModelFileError(

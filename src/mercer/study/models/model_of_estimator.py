@@ -187,13 +187,13 @@ def _weights_of(machine: Any, sample_weight: Any, table: Table, target: str | No
         raise ValueError(f"sample_weight must have shape ({table.n_rows},), one weight a row, got {weights.shape}")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if bad.size:
-        held = f"{weights[bad[0]]:g}"
+        value = f"{weights[bad[0]]:g}"
         if isinstance(sample_weight, str) and np.isnan(weights[bad[0]]):
-            held = "nothing" if table.missing(sample_weight)[bad[0]] else repr(table[sample_weight][bad[0]])
+            value = "nothing" if table.missing(sample_weight)[bad[0]] else repr(table[sample_weight][bad[0]])
         more = f", and {bad.size - 1:,} more do not" if bad.size > 1 else ""
         raise TableError(
             f"{named} must hold a finite number >= 0 in every row, but row {table.row_numbers(bad[:1])[0]} holds "
-            f"{held}{more}",
+            f"{value}{more}",
             "mend these cells; a weight of 0 leaves a row out",
         )
     return weights

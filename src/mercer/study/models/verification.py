@@ -17,7 +17,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.certificates import Certificate, Evaluation, QuadraticEvidence, recompute
 from mercer.data import Table, TableError, Vectors, as_data, as_table, bits_of, block_hashes, mixed_hashes, row_hashes
 from mercer.gram import BlockBackend, Gram
-from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, cross_fitted, told_apart
+from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, calibration_inputs, cross_fitted
 from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits, in_time
 from mercer.solvers.paths import LooPass
@@ -187,7 +187,7 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
             class_weight=None if claimed.free else training.class_weight,
             fitted_on=claimed.fitted_on,
         )
-    columns = told_apart(raw, len(prediction_kind.labels), prediction_kind.scheme).T
+    columns = calibration_inputs(raw, len(prediction_kind.labels), prediction_kind.scheme).T
     away = max(
         _difference(mine, theirs, column)
         for mine, theirs, column in zip(found.maps, claimed.maps, columns, strict=True)

@@ -10,7 +10,7 @@ from mercer.study.report.numbers import count, percent
 from mercer.study.result import Study
 
 
-def kept_together(study: Study) -> list[str]:
+def grouped_rows(study: Study) -> list[str]:
     """Copies, groups, or the order of time: a sentence each, as far as there are any."""
     arranged, equal = study.arranged, study.arranged.equal
     n, n_repeated = equal.groups.size, equal.n_repeated

@@ -16,7 +16,7 @@ ROUNDING = 1e-12
 def support(model: Model) -> str:
     """How many of the training rows are support vectors, each counted once, or what the machine has instead."""
     if not isinstance(model.machine_spec, QuadraticSpec):
-        return _kept(model)
+        return _stored_certificate(model)
     n, n_rows = len(model.support_rows), len(model.training.rows)
     of_what, own = "", [len(part.support) for part in model.parts]
     if len(own) > 1 and not model.machine_spec.is_whole:
@@ -32,7 +32,7 @@ def _range(numbers: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _kept(model: Model) -> str:
+def _stored_certificate(model: Model) -> str:
     """Which vectors the machine keeps."""
     if model.machine_spec.is_linear:
         return f"The machine is linear in {count(model.support_vectors.p, 'feature')}."

@@ -47,13 +47,13 @@ def overview(table: Table, truth: Truth | None, examination: Examination) -> lis
 def _of_table(table: Table, examination: Examination) -> str:
     """Rows, columns, what the columns hold, and how many cells are missing."""
     kinds = Counter(column.kind for column in examination.columns)
-    held = ", ".join(f"{number:,} {_KINDS[kind]}" for kind, number in kinds.most_common() if kind in _KINDS)
+    listed = ", ".join(f"{number:,} {_KINDS[kind]}" for kind, number in kinds.most_common() if kind in _KINDS)
     n_missing = [int(np.count_nonzero(table.missing(name))) for name in table.names]
     missing = f"{sum(n_missing):,} cells in {count(int(np.count_nonzero(n_missing)), 'column')} are missing"
     if not any(n_missing):
         missing = "no cell is missing"
     sparse = f", {count(table.sparse.shape[1], 'sparse column')}" if table.sparse is not None else ""
-    used = f" ({count(len(examination.columns), 'column')} to learn from: {held})" if held else ""
+    used = f" ({count(len(examination.columns), 'column')} to learn from: {listed})" if listed else ""
     return f"{count(table.n_rows, 'row')}, {count(len(table.names), 'column')}{sparse}{used}; {missing}."
 
 

@@ -211,7 +211,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     if not with_remedies:  # the console has them already, above the progress of the search
         notes += [f"{note.text}." for note in study.model.reading.notes]
     notes += [f"{note if with_remedies else note.text}." for note in column_choice.notes]
-    notes += arrangement.kept_together(study)
+    notes += arrangement.grouped_rows(study)
     seen = arrangement.seen_before(study)
     if seen and study.arranged.time is not None:
         notes.append(f"{seen}.")

@@ -95,9 +95,9 @@ class ColumnEncoding:
                 values[:, entry], places[:, entry] = 0.0 if lost is None else lost, first
                 entry, first = entry + 1, first + 1
         if self.is_sparse:
-            held = values != 0.0
-            starts = np.concatenate([[0], np.cumsum(np.count_nonzero(held, axis=1))])
-            return sparse.csr_array((values[held], places[held], starts), (m, self.p))
+            is_nonzero = values != 0.0
+            starts = np.concatenate([[0], np.cumsum(np.count_nonzero(is_nonzero, axis=1))])
+            return sparse.csr_array((values[is_nonzero], places[is_nonzero], starts), (m, self.p))
         encoded = np.zeros((m, self.p))
         np.put_along_axis(encoded, places, values, axis=1)
         return encoded

@@ -306,10 +306,10 @@ def _warn_of_missing_target(table: Table, target: str) -> None:
 def _nothing_left(left_out: dict[str, str], target: str | None) -> TableError:
     if not left_out:
         return TableError("there is no column to learn from" if target is None else "the target is the only column")
-    kept = next((name for name, reason in left_out.items() if reason.startswith(IDENTIFIER)), None)
+    identifier = next((name for name, reason in left_out.items() if reason.startswith(IDENTIFIER)), None)
     return TableError(
         f"no column is left to learn from: {_reasons(left_out)}",
-        None if kept is None else f"keep={kept} uses the column all the same",
+        None if identifier is None else f"keep={identifier} uses the column all the same",
     )
 
 

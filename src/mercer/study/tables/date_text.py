@@ -25,7 +25,7 @@ ZERO_DATES = frozenset(
 """Dates without a day, by which databases mean a missing one."""
 
 _LAST_OF_2000 = 68  # a year of two digits up to this one is after 2000, as in POSIX
-_MAX_KEPT = 1 << 17  # cells whose dates are kept in memory, because folds read the same cells again
+_MAX_CACHED = 1 << 17  # cells whose dates are kept in memory, because folds read the same cells again
 
 _MONTHS_BY_LANGUAGE = (
     "january february march april may june july august september october november december",  # English
@@ -119,7 +119,7 @@ def is_weak(cell: str) -> bool:
     return _WEAK.fullmatch(cell.strip()) is not None
 
 
-@lru_cache(maxsize=_MAX_KEPT)
+@lru_cache(maxsize=_MAX_CACHED)
 def both_ways(cell: str) -> tuple[Moment | None, Moment | None]:
     """Return the date in a cell, read with the day first and with the month first."""
     for form in _FORMS:

@@ -142,9 +142,9 @@ class TextRule(TransformRule):
         counts = Counter(word for words in _words_of(table, name) for word in set(words))
         if len(set(cells)) < 2 or not counts:
             return None
-        kept = sorted(sorted(counts, key=lambda word: (-counts[word], word))[:MAX_WORDS])
+        vocabulary = sorted(sorted(counts, key=lambda word: (-counts[word], word))[:MAX_WORDS])
         n_missing = int(table.missing(name).sum())
-        return cls(name, tuple(kept), tuple(counts[word] for word in kept), table.n_rows, n_missing)
+        return cls(name, tuple(vocabulary), tuple(counts[word] for word in vocabulary), table.n_rows, n_missing)
 
     def learnt_again(self, table: Table, max_levels: int) -> Self | None:
         """Return the rule that is computed from these training rows; None if the column is constant."""

@@ -63,19 +63,19 @@ def find_kinds(
     notes = []
     guessed = [name for name in found_dates if name not in dates]
     if guessed:
-        held = f"{_hold(guessed)} dates or times: parts of them are used, such as year, weekday and hour"
-        notes.append(Note(held, _otherwise(guessed)))
+        statement = f"{_hold(guessed)} dates or times: parts of them are used, such as year, weekday and hour"
+        notes.append(Note(statement, _otherwise(guessed)))
     numbers = {name: day for name in table.names if name not in dates and (day := _numeric_date(table, name))}
     if numbers:
         first, day = next(iter(numbers.items()))
-        held = f"{_hold(numbers)} numbers such as {day}, which may be dates: they were taken for numbers"
-        notes.append(Note(held, f"dates={_named(first)} takes them for dates"))
+        statement = f"{_hold(numbers)} numbers such as {day}, which may be dates: they were taken for numbers"
+        notes.append(Note(statement, f"dates={_named(first)} takes them for dates"))
     for order, first, other in (("mdy", "month", "dmy"), ("dmy", "day", "mdy")):
         ambiguous = [name for name, found in found_dates.items() if found.ambiguous and found.order == order]
         if ambiguous:
             example = found_dates[ambiguous[0]].example
-            held = f"{_hold(ambiguous)} dates such as {example!r}, which were read with the {first} first"
-            notes.append(Note(held, f"date_order={other} reads them the other way"))
+            statement = f"{_hold(ambiguous)} dates such as {example!r}, which were read with the {first} first"
+            notes.append(Note(statement, f"date_order={other} reads them the other way"))
     if texts:
         notes.append(Note(f"{_hold(texts)} free text: the weights (TF-IDF) of its words are used", _otherwise(texts)))
     return kinds, notes
@@ -92,11 +92,13 @@ def note_of_levels(table: Table, names: Iterable[str], kinds: Mapping[str, Kind]
     cut = {name: count for name, count in counts.items() if count > max_levels}
     notes = []
     if many:
-        held = f"{_hold(many)} many different values ({_figures(many)}): each has an indicator of its own"
-        notes.append(Note(held, f"max_levels={MAX_DENSE_LEVELS} keeps only the most frequent {MAX_DENSE_LEVELS}"))
+        statement = f"{_hold(many)} many different values ({_figures(many)}): each has an indicator of its own"
+        notes.append(Note(statement, f"max_levels={MAX_DENSE_LEVELS} keeps only the most frequent {MAX_DENSE_LEVELS}"))
     if cut:
-        held = f"{_hold(cut)} many different values ({_figures(cut)}): the {max_levels:,} most frequent have an "
-        notes.append(Note(held + "indicator each, and the others none", f"max_levels={max(cut.values())} keeps all"))
+        statement = f"{_hold(cut)} many different values ({_figures(cut)}): the {max_levels:,} most frequent have an "
+        notes.append(
+            Note(statement + "indicator each, and the others none", f"max_levels={max(cut.values())} keeps all")
+        )
     return notes
 
 

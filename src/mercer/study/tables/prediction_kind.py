@@ -224,11 +224,11 @@ class Classes(PredictionKind):
 
     def contradicted(self, table: Table) -> str:
         """Return why these are not the classes of the rows; "" if they are."""
-        held = sorted({cell_text(cell) for cell in table[self.column]})
-        if held == sorted(self.names):
+        names = sorted({cell_text(cell) for cell in table[self.column]})
+        if names == sorted(self.names):
             return ""
         return (
-            f"the classes in the file are {listing(self.names)}, but the training rows hold {listing(held)} in the "
+            f"the classes in the file are {listing(self.names)}, but the training rows hold {listing(names)} in the "
             f"column {self.column!r}"
         )
 

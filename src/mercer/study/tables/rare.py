@@ -48,7 +48,7 @@ def without_rare(table: Table, target: str, how: Rare, least: int) -> tuple[Tabl
     n_rare = sum(counts[name] for name in rare)
     shown = ", ".join(f"{name!r} ({counts[name]:,})" for name in ordered[:8])
     more = f" and {len(rare) - 8} more" if len(rare) > 8 else ""
-    kept = f"a class needs {least} rows to be kept"
+    frequent = f"a class needs {least} rows to be kept"
     what = f"Classes of fewer than {least} rows, {shown}{more},"
     if how == "drop":
         gone = np.isin(cells, rare)
@@ -61,7 +61,7 @@ def without_rare(table: Table, target: str, how: Rare, least: int) -> tuple[Tabl
         reading = replace(table.reading, n_rare=table.reading.n_rare + n_rare)
         left = replace(_with_column(table, target, column), written=written, reading=reading)
         text = f"{what} were left out with their rows"
-        return left, Note(text, "rare=merge makes one class of them" if n_rare >= least else kept)
+        return left, Note(text, "rare=merge makes one class of them" if n_rare >= least else frequent)
     if n_rare < least:
         raise TableError(
             f"the classes of {target!r} with fewer than {least} rows, {shown}{more}, have {n_rare} rows together, "
@@ -71,13 +71,15 @@ def without_rare(table: Table, target: str, how: Rare, least: int) -> tuple[Tabl
     rest = REST if REST not in counts else f"{REST} classes"
     merged = with_rest(table, target, [name for name in counts if name not in rare], rest)
     can_drop = len(counts) - len(rare) > 1
-    note = Note(f"{what} were merged into the class {rest!r}", "rare=drop leaves their rows out" if can_drop else kept)
+    note = Note(
+        f"{what} were merged into the class {rest!r}", "rare=drop leaves their rows out" if can_drop else frequent
+    )
     return replace(merged, reading=replace(merged.reading, rest=rest)), note
 
 
-def with_rest(table: Table, target: str, kept: Collection[str], rest: str) -> Table:
+def with_rest(table: Table, target: str, frequent: Collection[str], rest: str) -> Table:
     """Return the table with one class in place of all that are not kept."""
-    cells, names = text_cells(table.as_written(target)[target]), {None, rest, *kept}
+    cells, names = text_cells(table.as_written(target)[target]), {None, rest, *frequent}
     column = np.empty(len(cells), dtype=object)
     column[:] = [cell if cell in names else rest for cell in cells]
     written = {name: text for name, text in table.written.items() if name != target}

@@ -195,18 +195,18 @@ def _task_of(table: Table, target: str, known: np.ndarray) -> tuple[str, str]:
         map(cell_text, values)
     )
     shown = listing(names[:3], last="or")
-    held = f"the target {target!r} holds {len(names)} different {'texts' if is_text else 'numbers'}"
+    fact = f"the target {target!r} holds {len(names)} different {'texts' if is_text else 'numbers'}"
     if is_text and many:
         _refuse_among_numbers(table, target)
         raise TableError(
-            f"{held} in {len(known)} rows, such as {shown}, so it looks like free text, dates or row identifiers, not "
+            f"{fact} in {len(known)} rows, such as {shown}, so it looks like free text, dates or row identifiers, not "
             "like classes",
             "name another target, or if these are names of classes, say task=classification",
         )
     if many:
-        reading = f"{held}, such as {shown}, and was taken for a quantity: this is regression. If these numbers are "
+        reading = f"{fact}, such as {shown}, and was taken for a quantity: this is regression. If these numbers are "
         return "regression", reading + "names of classes, ask for classification."
     if is_text or len(names) <= 2:
         return "classification", ""
-    reading = f"{held}, such as {shown}, and was taken for {len(names)} classes: this is classification. If these "
+    reading = f"{fact}, such as {shown}, and was taken for {len(names)} classes: this is classification. If these "
     return "classification", reading + "numbers are a quantity, ask for regression."

@@ -128,12 +128,16 @@ def agree(
     found = set(numbers)
     if not found or None in found:
         return False
-    held = [number for number in found if number is not None]
-    limits = {number.limit for number in held}
+    known_numbers = [number for number in found if number is not None]
+    limits = {number.limit for number in known_numbers}
     one_limit = len(limits) == 1 if known is None else limits == {known[:1] if known[:1] in {*_LIMITS} else ""}
-    is_signed = {number.account for number in held} != {"DR", ""}
-    if known is None and {number.unit for number in held} == {CLOCK}:
+    is_signed = {number.account for number in known_numbers} != {"DR", ""}
+    if known is None and {number.unit for number in known_numbers} == {CLOCK}:
         return _DURATION.search(name) is not None or any(
-            float(number.digits.replace(",", ".")) >= _SECONDS["d"] for number in held
+            float(number.digits.replace(",", ".")) >= _SECONDS["d"] for number in known_numbers
         )
-    return (any_limits or one_limit) and is_signed and factors_of({number.unit for number in held}, known) is not None
+    return (
+        (any_limits or one_limit)
+        and is_signed
+        and factors_of({number.unit for number in known_numbers}, known) is not None
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([KMGT]?I?)B?\s*", re.IGNORECASE)
-_LEAST, _LARGEST_PIECE, _LEAST_PIECE = 10**6, 8 << 20, 1 << 13  # bytes
+_LEAST, _MAX_CHUNK, _MIN_CHUNK = 10**6, 8 << 20, 1 << 13  # bytes
 _LEAST_HEAD, _LARGEST_HEAD = 1 << 15, 1 << 20  # bytes
 
 
@@ -43,9 +43,9 @@ class Budget:
         return cls(int(total))
 
     @property
-    def piece(self) -> int:
+    def chunk_bytes(self) -> int:
         """Bytes of text that are parsed at a time; text, cells and numbers of a piece need about 15 times as much."""
-        return max(_LEAST_PIECE, min(_LARGEST_PIECE, self.total // 64))
+        return max(_MIN_CHUNK, min(_MAX_CHUNK, self.total // 64))
 
     @property
     def head(self) -> int:

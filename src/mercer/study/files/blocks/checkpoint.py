@@ -42,7 +42,7 @@ class Checkpoints:
         text = json.dumps(about, sort_keys=True, default=repr)
         self._key, self._folder, self._rows = hashlib.sha256(text.encode()).hexdigest(), folder, rows
         self._written, self._cost = time.monotonic(), 0.0
-        self._kept, self._kept_since = dict[int, LinearPoint](), 0.0
+        self._pending, self._pending_since = dict[int, LinearPoint](), 0.0
 
     def load(self, machine: int) -> LinearPoint | None:
         """Return the last complete point of a machine; None without a point for this problem."""
@@ -69,16 +69,16 @@ class Checkpoints:
 
         A table with many classes would otherwise cost more time and space for checkpoints than for training.
         """
-        self._kept_since = self._kept_since if self._kept else self._written
-        self._kept[machine] = point
-        if time.monotonic() - self._kept_since >= _LEAST_WORK:
+        self._pending_since = self._pending_since if self._pending else self._written
+        self._pending[machine] = point
+        if time.monotonic() - self._pending_since >= _LEAST_WORK:
             self.write()
 
     def write(self) -> None:
         """Write the points that `keep` has not written yet."""
-        for machine, point in self._kept.items():
+        for machine, point in self._pending.items():
             self.save(machine, point)
-        self._kept.clear()
+        self._pending.clear()
 
     def save(self, machine: int, point: LinearPoint) -> None:
         """Write the point of a machine as its next generation.
@@ -99,7 +99,7 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove the checkpoints of all machines."""
-        self._kept.clear()
+        self._pending.clear()
         for path in self._folder.glob("checkpoint-*-*.bin"):
             path.unlink(missing_ok=True)
 

@@ -41,7 +41,7 @@ _WORDS = sorted({*ALWAYS, *AMONG_NUMBERS, *map(str.upper, AMONG_NUMBERS), *map(s
 
 
 _HEAD_ROWS = 100  # lines; a head with fewer grows as the memory allows
-_PIECE = 8 << 20  # bytes of text in memory that are split into cells at once
+_CHUNK_BYTES = 8 << 20  # bytes of text in memory that are split into cells at once
 _LINE_ENDS = re.compile(rb"[\r\n]*")
 
 
@@ -130,7 +130,7 @@ class DelimitedSource(TextSource):
     def _split(self, rows: IO[bytes], size: int) -> tuple[list[pa.ChunkedArray], np.ndarray]:
         """Return the columns of the head as text, and the lines in which its rows begin; `rows` is closed."""
         parts, lines = list[pa.Table](), list[np.ndarray]()
-        for span, raw in self.cut(rows, self.begin, size if self.names_bytes else _PIECE):
+        for span, raw in self.cut(rows, self.begin, size if self.names_bytes else _CHUNK_BYTES):
             cells = self._cells(raw, span)
             if cells is not None:
                 parts.append(cells)
@@ -184,7 +184,7 @@ class DelimitedSource(TextSource):
     def tables(self, step: int) -> Iterator[Table]:
         """Yield the rows as tables, each of about `step` bytes of text."""
         options = replace(self._reading, decimal=self._decimal)
-        for span, raw in self.pieces(None, step):
+        for span, raw in self.chunks(None, step):
             arrow = self._cells(raw, span)
             if arrow is not None:
                 yield table_of_text(self.names, [arrow[name] for name in self.names], self._separator, options)
@@ -230,7 +230,7 @@ class DelimitedSource(TextSource):
 
     def _read(self, raw: bytes, types: dict[str, pa.DataType]) -> pa.Table:
         return pacsv.read_csv(
-            _held_by_arrow(raw),
+            _arrow_reader(raw),
             pacsv.ReadOptions(column_names=self.names, block_size=len(raw) + 1),
             pacsv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
             pacsv.ConvertOptions(
@@ -355,7 +355,7 @@ def column_names(path: Path, cells: Sequence[str]) -> list[str]:
     )
 
 
-def _held_by_arrow(raw: bytes) -> pa.BufferReader:
+def _arrow_reader(raw: bytes) -> pa.BufferReader:
     """Return a buffer that is owned by Arrow, not by Python.
 
     A thread of pyarrow releases it. If Python is shutting down then and owns the buffer, the process aborts.

@@ -65,8 +65,8 @@ class FileNumbers:
 
     def __setitem__(self, at: slice, values: FloatArray, /) -> None:
         start, stop = self._range(at)
-        held = np.ascontiguousarray(np.broadcast_to(values, stop - start), dtype=np.float64)
-        view = held.view(np.uint8).data
+        numbers = np.ascontiguousarray(np.broadcast_to(values, stop - start), dtype=np.float64)
+        view = numbers.view(np.uint8).data
         while view:
             self._file.seek(8 * stop - len(view))
             view = view[self._file.write(view) :]

@@ -83,8 +83,8 @@ class FileRows(LinearRows):
         self._memory = memory
         self._slice_bytes = max(1 << 12, memory // 4 // _IN_FLIGHT)
         self._room_for_numbers = memory // 4
-        self._numbers_held, self._in_flight = 0, 2 * (cache.largest + self._slice_bytes)
-        self.bytes_held = self._in_flight
+        self._number_bytes, self._in_flight = 0, 2 * (cache.largest + self._slice_bytes)
+        self.memory_bytes = self._in_flight
 
     def blocks(self) -> Iterator[Block]:
         """Return the encoded blocks in order."""
@@ -114,7 +114,7 @@ class FileRows(LinearRows):
             np.linspace(0, self.cache.n_blocks - 1, max(1, min(n_blocks, self.cache.n_blocks))).astype(int)
         )
         n = int(sum(self._starts[k + 1] - self._starts[k] for k in chosen))
-        self.bytes_held = max(self.bytes_held, self._in_flight + int(n * row_bytes))
+        self.memory_bytes = max(self.memory_bytes, self._in_flight + int(n * row_bytes))
         return _in_memory(self._read(chosen), n, self.p, self.is_sparse)
 
     def numbers(self) -> RowNumbers:
@@ -124,14 +124,14 @@ class FileRows(LinearRows):
             return FileNumbers(self.cache.folder, self.n)
         numbers = np.zeros(self.n)
         self._room_for_numbers -= size
-        self._numbers_held += size
-        self.bytes_held = max(self.bytes_held, self._in_flight + self._numbers_held)
+        self._number_bytes += size
+        self.memory_bytes = max(self.memory_bytes, self._in_flight + self._number_bytes)
         weakref.finalize(numbers, self._give_back, size)
         return numbers
 
     def _give_back(self, size: int) -> None:
         self._room_for_numbers += size
-        self._numbers_held -= size
+        self._number_bytes -= size
 
     def _read_ahead(self) -> Iterator[Block]:
         """Yield the blocks, of which the next one is read by a thread."""

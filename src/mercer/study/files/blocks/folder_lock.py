@@ -21,15 +21,15 @@ class LockError(Exception):
         self.why, self.hint = why, hint
 
 
-_held = set[int]()  # descriptors of locks of this process
+_locks = set[int]()  # descriptors of locks of this process
 
 
 def _close_in_child() -> None:
     """Close the descriptors in a forked child: a lock is held as long as any process has its descriptor open."""
-    for handle in _held:
+    for handle in _locks:
         with suppress(OSError):
             os.close(handle)
-    _held.clear()
+    _locks.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -52,7 +52,7 @@ def locked(path: Path) -> Iterator[None]:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         raise LockError(f"for the cache cannot be written: {error.strerror}", "name another one with cache=") from error
-    _held.add(handle)
+    _locks.add(handle)
     try:
         with suppress(OSError):  # a file system without locks
             try:
@@ -62,6 +62,6 @@ def locked(path: Path) -> Iterator[None]:
                 raise LockError(why, "wait for it, or name another cache=") from None
         yield
     finally:
-        if handle in _held:  # otherwise this is a forked child, which has no lock to give back
-            _held.discard(handle)
+        if handle in _locks:  # otherwise this is a forked child, which has no lock to give back
+            _locks.discard(handle)
             os.close(handle)

@@ -114,7 +114,7 @@ def read_tables(path: str | Path, *, memory: str | int = "500MB", **options: Any
     path, budget = Path(path), Budget.of("memory", memory)
     source = _opened(path, reading_options(**options), budget)
     first = 0
-    for table in source.tables(budget.piece):
+    for table in source.tables(budget.chunk_bytes):
         origin = np.arange(first, first + table.n_rows)
         first += table.n_rows
         yield replace(table, origin=origin)
@@ -209,11 +209,11 @@ def _layout(
     texts = [name for name in names if not table.is_numeric(name) and name not in categorical]
     kinds, _ = find_kinds(table.select(texts))
     for kind, what in (("text", "free text"), *((order, "dates") for order in get_args(DateKind))):
-        held = [name for name in texts if kinds.get(name) == kind]
-        if held:
+        of_kind = [name for name in texts if kinds.get(name) == kind]
+        if of_kind:
             raise TableError(
-                f"{listing(held)} hold{'' if len(held) > 1 else 's'} {what}, which fit_file does not encode",
-                f"say drop={held!r}, or categorical={held!r} if the values are categories",
+                f"{listing(of_kind)} hold{'' if len(of_kind) > 1 else 's'} {what}, which fit_file does not encode",
+                f"say drop={of_kind!r}, or categorical={of_kind!r} if the values are categories",
             )
     for name in texts:
         examine_text(table, table, name)

@@ -52,7 +52,7 @@ class SvmlightSource(TextSource):
 
     def tables(self, step: int) -> Iterator[Table]:
         """Yield the rows as tables, each of about `step` bytes of text."""
-        for span, raw in self.pieces(None, step):
+        for span, raw in self.chunks(None, step):
             block = self.parse(raw, span, Levels())
             if block is not None:
                 matrix = sparse.csr_array(block.table, dtype=np.float64)
@@ -83,8 +83,8 @@ class SvmlightSource(TextSource):
     def _error(self, raw: bytes, span: Span, row: int, fault: str) -> TableError:
         """Return the error for a row, counted without lines that hold comments only."""
         starts = row_starts(raw, self.line_end, None).tolist()
-        held = [start for start in starts if raw[start:].partition(self.line_end)[0].partition(b"#")[0].strip()]
-        return self._at(span.line + raw.count(self.line_end, 0, held[row]), span.start + held[row], fault)
+        line_starts = [start for start in starts if raw[start:].partition(self.line_end)[0].partition(b"#")[0].strip()]
+        return self._at(span.line + raw.count(self.line_end, 0, line_starts[row]), span.start + line_starts[row], fault)
 
     def _at(self, line: int, byte: int, fault: str) -> TableError:
         return TableError(

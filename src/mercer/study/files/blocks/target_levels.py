@@ -53,7 +53,7 @@ def target_levels(
     budget = Budget.of("memory", memory)
     levels = Levels(budget.texts)
     source = source_of_target(Path(path), target, reading, budget)
-    for block in source.blocks(None, levels, budget.piece):
+    for block in source.blocks(None, levels, budget.chunk_bytes):
         report(block.span.end, source.n_bytes)
         if most is not None and len(levels.of[source.layout.target]) > most:
             break

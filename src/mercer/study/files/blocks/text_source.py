@@ -64,12 +64,12 @@ class TextSource(ABC):
 
     def blocks(self, after: Span | None, levels: Levels, step: int) -> Iterator[RawBlock]:
         """Yield the blocks that follow a span, each of about `step` bytes of text."""
-        for span, piece in self.pieces(after, step):
-            block = self.parse(piece, span, levels)
+        for span, chunk in self.chunks(after, step):
+            block = self.parse(chunk, span, levels)
             if block is not None:
                 yield block
 
-    def pieces(self, after: Span | None, step: int) -> Iterator[tuple[Span, bytes]]:
+    def chunks(self, after: Span | None, step: int) -> Iterator[tuple[Span, bytes]]:
         """Yield the text that follows a span, in pieces of whole rows of about `step` bytes."""
         at = self.begin if after is None else after
         with self._source.opened() as file:
@@ -78,7 +78,7 @@ class TextSource(ABC):
             yield from self.cut(file, Span(at.end, at.end, line), step, _LONGEST_ROW * step)
 
     def cut(self, file: IO[bytes], at: Span, step: int, most: float = math.inf) -> Iterator[tuple[Span, bytes]]:
-        """Yield the rest of a file, which is at the end of a span, in pieces as `pieces` does.
+        """Yield the rest of a file, which is at the end of a span, in pieces as `chunks` does.
 
         Raises
         ------
@@ -99,10 +99,10 @@ class TextSource(ABC):
                     raise self.too_long(raw, Span(position, position + len(raw), line))
                 rest = raw
                 continue
-            piece, rest = raw[:cut], raw[cut:]
+            chunk, rest = raw[:cut], raw[cut:]
             span = Span(position, position + cut, line)
-            position, line = span.end, line + count_lines(piece)
-            yield span, piece
+            position, line = span.end, line + count_lines(chunk)
+            yield span, chunk
 
     def block(self, span: Span, levels: Levels) -> RawBlock:
         """Return the block at a span again."""

@@ -46,7 +46,7 @@ def states(count, precise=True):
     """The state of problems before their first step."""
     marks = {"ends": np.full(count, LIMIT, dtype=np.int8)}
     numbers = {"n_iter": np.zeros(count, dtype=np.int64), "violations": np.zeros(count), "seconds": np.zeros(count)}
-    flags = {"precise": np.full(count, precise, dtype=np.int8), "drags": np.zeros(count, dtype=np.int8)}
+    flags = {"precise": np.full(count, precise, dtype=np.int8), "smo_slow": np.zeros(count, dtype=np.int8)}
     return marks | numbers | flags
 
 
@@ -74,11 +74,11 @@ def native(
     known = states(edges.size - 1, precise) if known is None else known
     beta = np.zeros(n) if beta is None else beta
     values = np.zeros((edges.size - 1, len(K))) if values is None else values
-    next_one = _core.solve_held(
+    next_one = _core.solve_in_memory(
         isa or _core.best_isa(),
         K,
         _core.HeldProblems(edges=edges, **given, beta=beta, values=values, seen=np.zeros(n, dtype=np.int8)),
-        _core.HeldStates(**known),
+        _core.InMemoryStates(**known),
         first=first,
         tol=tol,
         max_iter=max_iter,
@@ -112,11 +112,11 @@ PROBLEMS = {
 @every_pair(isa=ISAS, precise=[True, False], dtype=[np.float64, np.float32], name=PROBLEMS)
 def test_solutions_agree_with_the_reference(name, dtype, precise, isa):
     K, given = problem(**PROBLEMS[name])
-    held = K.astype(dtype)
-    beta, values, known, next_one = native(held, given, isa=isa, precise=precise)
-    exact = held.astype(float)
+    matrix = K.astype(dtype)
+    beta, values, known, next_one = native(matrix, given, isa=isa, precise=precise)
+    exact = matrix.astype(float)
     expected, twin_values = np.zeros(beta.size), np.zeros(len(K))
-    assert reference.solve_held(exact, *given.values(), expected, twin_values, TOL)[0] == SOLVED
+    assert reference.solve_in_memory(exact, *given.values(), expected, twin_values, TOL)[0] == SOLVED
     assert next_one == (1, 0)
     assert known["ends"] == SOLVED
     assert violation(exact, given, beta) <= TOL + 1e-12
@@ -143,11 +143,11 @@ def test_single_precision_is_given_up_if_it_makes_no_progress():
     assert known["precise"]
 
 
-@pytest.mark.parametrize(("C", "drags"), [(1e-3, False), (1e3, True)])
-def test_slow_smo_steps_are_reported(C, drags):
+@pytest.mark.parametrize(("C", "smo_slow"), [(1e-3, False), (1e3, True)])
+def test_slow_smo_steps_are_reported(C, smo_slow):
     K, given = problem(n_rows=200, n=200, C=C)
     known = native(K.astype(np.float32), given, precise=False)[2]
-    assert (known["ends"], known["drags"]) == (SOLVED, drags)
+    assert (known["ends"], known["smo_slow"]) == (SOLVED, smo_slow)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -284,7 +284,7 @@ def test_an_invalid_first_problem_is_refused(first):
         native(K, given, first=first)
 
 
-@pytest.mark.parametrize("what", ["ends", "n_iter", "violations", "seconds", "precise", "drags"])
+@pytest.mark.parametrize("what", ["ends", "n_iter", "violations", "seconds", "precise", "smo_slow"])
 def test_states_of_too_few_problems_are_refused(what):
     K, given = problem()
     known = states(1)

@@ -23,7 +23,7 @@ from mercer.solvers.dual.in_memory_problems import InMemoryProblems
 N, P = 240, 4
 
 
-def held(n_classes: int, dtype: Any = np.float32, n: int = N) -> tuple[Gram, np.ndarray]:
+def in_memory(n_classes: int, dtype: Any = np.float32, n: int = N) -> tuple[Gram, np.ndarray]:
     """A Gram matrix in memory and classes; a few rows belong to no problem, and the rows are permuted."""
     random = np.random.default_rng(n_classes)
     codes = random.integers(0, n_classes, n)
@@ -58,11 +58,11 @@ SCHEMES = [(2, "ovo"), (4, "ovo"), (4, "ovr")]
 @pytest.mark.parametrize(("n_classes", "scheme"), SCHEMES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_points_are_those_of_each_problem_alone_along_a_path(n_classes: int, scheme: str, dtype: Any) -> None:
-    gram, codes = held(n_classes, dtype)
+    gram, codes = in_memory(n_classes, dtype)
     limits, last = Limits(tol=1e-5), None
     for C in (0.02, 0.3, 5.0, 0.5):  # most variables are at bounds, then few, then more again
         last = train(gram, codes, n_classes, C, scheme=scheme, control=Control(limits), warm_start=last)
-        assert isinstance(last.solutions.held, InMemoryProblems)
+        assert isinstance(last.solutions.prepared, InMemoryProblems)
         for solution, other in zip(last.solutions, alone(gram, codes, n_classes, C, scheme, limits), strict=True):
             assert solution.status is other.status is Status.OPTIMAL
             assert solution.beta == pytest.approx(other.beta, abs=2e-3 * C)
@@ -72,14 +72,14 @@ def test_points_are_those_of_each_problem_alone_along_a_path(n_classes: int, sch
 
 @pytest.mark.parametrize(("n_classes", "scheme"), SCHEMES)
 def test_values_and_certificates_are_those_of_the_points(n_classes: int, scheme: str) -> None:
-    gram, codes = held(n_classes)
+    gram, codes = in_memory(n_classes)
     last = None
     for C in (0.02, 0.3, 5.0):
         last = train(gram, codes, n_classes, C, scheme=scheme, warm_start=last)
     assert isinstance(last, Machines)
-    assert last.solutions.held is not None
+    assert last.solutions.prepared is not None
     whole, rows = gram.data.whole.astype(np.float64), gram.in_memory_rows  # type: ignore[attr-defined]
-    assert last.held_values(np.arange(N)) == pytest.approx(whole[:, rows] @ last.coefficients, abs=1e-10)
+    assert last.known_products(np.arange(N)) == pytest.approx(whole[:, rows] @ last.coefficients, abs=1e-10)
     assert last.biases == pytest.approx([solution.bias for solution in last.solutions], abs=0.0)
     for solution, violation in zip(last.solutions, last.solutions.violations, strict=True):
         certificate = solution.certificate
@@ -93,7 +93,7 @@ def test_values_and_certificates_are_those_of_the_points(n_classes: int, scheme:
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_solutions_in_single_precision_are_continued_in_double(n_classes: int) -> None:
     limits = Limits(tol=1e-4)
-    gram, codes = held(n_classes, np.float32)
+    gram, codes = in_memory(n_classes, np.float32)
     data: Any = gram.data
     exact = Gram(
         EvaluatedKernel(gram.kernel), InMemoryRows(data.whole.astype(np.float64)).rows(gram.in_memory_rows), n_jobs=1
@@ -105,12 +105,12 @@ def test_solutions_in_single_precision_are_continued_in_double(n_classes: int) -
     assert 10 * double.solutions.n_iter.sum() < cold.solutions.n_iter.sum()
     whole: Any = exact.data
     sums = whole.whole[:, exact.in_memory_rows] @ double.coefficients
-    assert double.held_values(np.arange(N)) == pytest.approx(sums, abs=1e-10)
+    assert double.known_products(np.arange(N)) == pytest.approx(sums, abs=1e-10)
 
 
 @pytest.mark.parametrize(("n_classes", "scheme"), SCHEMES)
 def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_classes: int, scheme: str) -> None:
-    gram, codes = held(n_classes)
+    gram, codes = in_memory(n_classes)
     tasks, K = make_tasks(codes, n_classes, scheme), gram.block()
     for C, expected in ((1e-3, {True}), (0.1, {True, False}), (50.0, {False})):
         problems = begun(gram, tasks, C)
@@ -133,13 +133,13 @@ def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_cla
 
 
 def test_a_fit_stopped_before_the_corner_stays_at_0() -> None:
-    gram, codes = held(2)
+    gram, codes = in_memory(2)
     assert not begun(gram, make_tasks(codes, 2, "ovo"), 1e-3, is_over=True).beta.any()
 
 
 @pytest.mark.parametrize("C", [1e-300, 1e200, 1e307])
 def test_extreme_penalties_have_corners_without_warnings(C: float) -> None:
-    gram, codes = held(2)
+    gram, codes = in_memory(2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = begun(gram, make_tasks(codes, 2, "ovo"), C)
@@ -161,16 +161,16 @@ def test_no_corner_is_taken_for_an_objective_that_overflows() -> None:
 
 
 def test_wrong_tracked_values_are_detected() -> None:
-    gram, codes = held(2)
+    gram, codes = in_memory(2)
     machines = train(gram, codes, 2, 1.0)
-    problems: Any = machines.solutions.held
+    problems: Any = machines.solutions.prepared
     assert problems.evaluate(gram) == [True]
     problems.values[0, 7] += 1e-2
     assert problems.evaluate(gram) == [False]
 
 
 def test_a_problem_ends_at_its_most_steps_as_alone() -> None:
-    gram, codes = held(4)
+    gram, codes = in_memory(4)
     limits = Limits(tol=1e-6, max_iter=3)
     found = train(gram, codes, 4, 10.0, control=Control(limits))
     assert {solution.status for solution in found.solutions} == {Status.MAX_ITER}
@@ -180,7 +180,7 @@ def test_a_problem_ends_at_its_most_steps_as_alone() -> None:
 
 @pytest.mark.parametrize("how", ["callback", "time", "ctrl-c"])
 def test_problems_solved_before_a_stop_are_kept(how: str) -> None:
-    gram, codes = held(4)
+    gram, codes = in_memory(4)
     stages: list[str] = []
 
     def stops(progress: Any) -> bool:
@@ -201,17 +201,17 @@ def test_problems_solved_before_a_stop_are_kept(how: str) -> None:
 
 def test_problems_in_progress_at_a_stop_keep_their_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_memory_rounds, "_WORK", 1.0)  # one round in each call
-    gram, codes = held(3, n=1500)  # several rounds for each problem
-    told: list[Any] = []
+    gram, codes = in_memory(3, n=1500)  # several rounds for each problem
+    reports: list[Any] = []
 
     def stops(progress: Any) -> bool:
-        told.append(progress)
+        reports.append(progress)
         return progress.stage == "machine 2 of 3"
 
     found = train(gram, codes, 3, 50.0, control=Control(Limits(tol=1e-6), stops))
     solutions = list(found.solutions)
     assert [solution.status for solution in solutions] == [Status.OPTIMAL] + [Status.INTERRUPTED] * 2
-    assert told[-1].violation > 1e-6
-    assert solutions[1].n_iter == told[-1].n_iter > 0
-    assert solutions[1].certificate.dual == pytest.approx(told[-1].dual)
+    assert reports[-1].violation > 1e-6
+    assert solutions[1].n_iter == reports[-1].n_iter > 0
+    assert solutions[1].certificate.dual == pytest.approx(reports[-1].dual)
     assert not solutions[2].beta.any()

@@ -12,7 +12,7 @@ from pairs import every_pair
 from reference import linear, pegasos
 
 
-def kept(n_rows, n_columns, n_slots, n_chosen):
+def cached(n_rows, n_columns, n_slots, n_chosen):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(n_rows, n_columns))
     slots = rng.integers(0, max(1, n_rows), n_slots)
@@ -25,7 +25,7 @@ SIZES = [(1, 1, 1, 1), (3, 5, 4, 2), (7, 33, 7, 33), (20, 50, 65, 129), (300, 70
 
 @every_pair(sizes=SIZES, threads=[1, 2], dtypes=list(product([np.float64, np.float32], repeat=2)), every=[False, True])
 def test_gather_rows(sizes, threads, dtypes, every):
-    values, slots, columns, _ = kept(*sizes)
+    values, slots, columns, _ = cached(*sizes)
     values, columns = values.astype(dtypes[0]), None if every else columns
     expected = reference.gather_rows(values, slots, columns).astype(dtypes[1])
     out = np.full(expected.shape, np.nan, dtype=dtypes[1])
@@ -68,7 +68,7 @@ def test_scattered_rows_are_checked():
 
 @every_pair(sizes=SIZES, threads=[1, 2], dtype=[np.float64, np.float32], every=[False, True], isa=ISAS)
 def test_combine_rows_adds_to_the_output(sizes, threads, dtype, every, isa):
-    values, slots, columns, weights = kept(*sizes)
+    values, slots, columns, weights = cached(*sizes)
     values, columns = values.astype(dtype), None if every else columns
     expected = 1.0 + reference.combine_rows(values.astype(float), slots, columns, weights)
     out = np.ones(expected.size)
@@ -78,7 +78,7 @@ def test_combine_rows_adds_to_the_output(sizes, threads, dtype, every, isa):
 
 @every_pair(sizes=SIZES, n_sums=[0, 1, 3, 4, 6], dtype=[np.float64, np.float32], every=[False, True], isa=ISAS)
 def test_several_sums_agree_with_single_sums(sizes, n_sums, dtype, every, isa):
-    values, slots, columns, _ = kept(*sizes)
+    values, slots, columns, _ = cached(*sizes)
     values, columns = values.astype(dtype), None if every else columns
     weights = np.random.default_rng(n_sums).standard_normal((n_sums, slots.size))
     found = np.ones((n_sums, values.shape[1] if every else columns.size))

@@ -11,7 +11,7 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 
 
-def solve_held(
+def solve_in_memory(
     matrix: FloatArray,
     rows: IndexArray,
     linear: FloatArray,
