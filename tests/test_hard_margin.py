@@ -222,6 +222,16 @@ def test_a_proof_counts_the_bias(bias):
     np.testing.assert_allclose((y * weights) @ np.hstack([X, np.ones((3, 1))]), 0.0, atol=1e-11)
 
 
+def test_a_joint_proof_needs_no_sum_of_0_from_a_class_that_can_be_separated():
+    X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(InseparableError, match="rows 0 and 2 are equal and belong to different classes") as caught:
+        LinearSVC(C=np.inf, multi_class="crammer_singer").fit(X, [2, 2, 0, 1])
+    assert caught.value.weights[[0, 2]].sum() == pytest.approx(1.0, abs=1e-9)  # the other rows need none
+    X = np.vstack([np.zeros((1, 3)), np.eye(3)])
+    with pytest.raises(InseparableError, match="row 0 is the origin"):
+        LinearSVC(C=np.inf, multi_class="crammer_singer", fit_intercept=False).fit(X, [0, 0, 1, 2])
+
+
 @pytest.mark.parametrize("power", [-6, -3, 0, 3, 6])
 def test_a_small_margin_is_a_margin_in_any_unit(power):
     unit = 10.0**power

@@ -162,10 +162,14 @@ class JointEvidence(WeightsEvidence):
         return 0.5 * (w + sums.v)[:p].T, radii[:p].T
 
     def proves_inseparable(self) -> bool:
-        """Whether the sums of beta_ik x_i are 0 to 12 digits; see :meth:`LinearEvidence.proves_inseparable`."""
+        """Whether the sums of beta_ik x_i are 0 to 12 digits; see :meth:`LinearEvidence.proves_inseparable`.
+
+        They are compared with the coefficients of all classes together: those of a class that can be separated stay
+        small, and their sum is not 0.
+        """
         sums = _objectives(self.problem, self.w, self.beta, independent=False)
-        sizes = np.outer(np.sqrt(sums.squares), np.sqrt(sums.beta_squares))
-        return sums.dual > 0.0 and bool((np.abs(sums.v) <= CANCELLED * sizes).all())
+        sizes = float(np.sqrt(sums.beta_squares.sum())) * np.sqrt(sums.squares)
+        return sums.dual > 0.0 and bool((np.abs(sums.v) <= CANCELLED * sizes[:, None]).all())
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
