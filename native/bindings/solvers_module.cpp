@@ -112,7 +112,7 @@ struct InMemoryStates {
 
 // Problems on one matrix, one after the other: problem k has the variables edges[k] .. edges[k + 1], each a row of the
 // matrix. Their points (beta, values, seen) are updated in place.
-struct HeldProblems {
+struct ProblemArrays {
     ConstIndices edges, rows;
     ConstDoubles linear, lower, upper;
     std::optional<ConstDoubles> ridge;
@@ -145,14 +145,14 @@ struct HeldProblems {
 // number of the problem to continue with, and the bytes of workspace that it needs.
 template <class Stored>
 std::tuple<int64_t, int64_t> solve_in_memory(const std::string& isa, MatrixOf<const Stored> matrix,
-                                             const HeldProblems& problems, const InMemoryStates& states, int64_t first,
+                                             const ProblemArrays& problems, const InMemoryStates& states, int64_t first,
                                              double tol, int64_t max_iter, double max_work, int64_t max_block,
                                              Doubles workspace, nb::object stop) {
     const auto n_rows = static_cast<int64_t>(matrix.shape(0));
     require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
             "the matrix must be square and have contiguous rows");
     problems.check(n_rows);
-    const HeldProblems& p = problems;
+    const ProblemArrays& p = problems;
     const int64_t count = p.count();
     const int64_t* edge = p.edges.data();
     require(0 <= first && first <= count, "first must be one of the problems");
@@ -216,13 +216,14 @@ void bind_by_precision(nb::module_& m) {
 }  // namespace
 
 void bind_solvers(nb::module_& m) {
-    nb::class_<HeldProblems>(m, "HeldProblems")
+    nb::class_<ProblemArrays>(m, "ProblemArrays")
         .def(
             "__init__",
-            [](HeldProblems* self, ConstIndices edges, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
+            [](ProblemArrays* self, ConstIndices edges, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
                ConstDoubles upper, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups,
                int64_t n_groups, Doubles beta, DoubleRows values, Marks seen) {
-                new (self) HeldProblems{edges, rows, linear, lower, upper, ridge, groups, n_groups, beta, values, seen};
+                new (self)
+                    ProblemArrays{edges, rows, linear, lower, upper, ridge, groups, n_groups, beta, values, seen};
             },
             nb::kw_only(), nb::arg("edges").noconvert(), nb::arg("rows").noconvert(), nb::arg("linear").noconvert(),
             nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(),

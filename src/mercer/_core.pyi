@@ -115,7 +115,7 @@ def add_at(out: _Float, places: _Index, values: _Float) -> None: ...
 def fold(idx: _Index, n: int) -> tuple[_Index, _Index]: ...
 def without(own: _Index, places: _Index | None, n: int) -> _Index: ...
 
-class HeldProblems:
+class ProblemArrays:
     """Problems one after the other: problem k has the variables edges[k] .. edges[k + 1], each a row of the matrix.
 
     `beta`, `values` and `seen` are updated in place.
@@ -154,7 +154,7 @@ class InMemoryStates:
 def solve_in_memory(
     isa: str,
     matrix: _Real,
-    problems: HeldProblems,
+    problems: ProblemArrays,
     states: InMemoryStates,
     *,
     first: int,

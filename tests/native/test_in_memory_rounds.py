@@ -77,7 +77,7 @@ def native(
     next_one = _core.solve_in_memory(
         isa or _core.best_isa(),
         K,
-        _core.HeldProblems(edges=edges, **given, beta=beta, values=values, seen=np.zeros(n, dtype=np.int8)),
+        _core.ProblemArrays(edges=edges, **given, beta=beta, values=values, seen=np.zeros(n, dtype=np.int8)),
         _core.InMemoryStates(**known),
         first=first,
         tol=tol,

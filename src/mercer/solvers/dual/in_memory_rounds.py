@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from mercer._core import BLOCK_LIMIT, MANY_FREE, HeldProblems, InMemoryStates, combine_rows, solve_in_memory
+from mercer._core import BLOCK_LIMIT, MANY_FREE, InMemoryStates, ProblemArrays, combine_rows, solve_in_memory
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Product
 from mercer.gram import Gram
@@ -72,7 +72,7 @@ class Progression:
         p = self._whole
         room = gram.arena.array(max(_LEAST_ROOM, self._wanted // 8), np.float64)
         self.room_bytes = max(self.room_bytes, room.nbytes)
-        problems = HeldProblems(
+        problems = ProblemArrays(
             edges=self._edges,
             rows=self._rows,
             linear=p.linear,
