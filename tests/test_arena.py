@@ -82,3 +82,8 @@ def test_fits_in_two_threads_do_not_share_memory():
         assert len(found[which]) == 5
         for one in found[which]:
             np.testing.assert_array_equal(one, expected[which])
+
+
+def test_memory_that_the_system_does_not_give_is_an_error_with_the_remedy():
+    with pytest.raises(MemoryError, match="does not give 4503599627370496 bytes for kernel values: lower memory_limit"):
+        Arena().array(1 << 50, np.float32)

@@ -29,12 +29,23 @@ class Arena:
         self._buffer: npt.NDArray[np.uint8] | None = None
 
     def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
-        """Return `size` uninitialised numbers; the array that was returned before becomes invalid."""
+        """Return `size` uninitialised numbers; the array that was returned before becomes invalid.
+
+        Raises
+        ------
+        MemoryError
+            If the operating system does not give the memory.
+        """
         self._content = None
         wanted = size * np.dtype(dtype).itemsize
         if self._buffer is None or wanted > self._buffer.nbytes:
             self._buffer = None  # freed first
-            self._buffer = np.empty(wanted, dtype=np.uint8)
+            try:
+                self._buffer = np.empty(wanted, dtype=np.uint8)
+            except MemoryError as error:
+                raise MemoryError(
+                    f"the operating system does not give {wanted} bytes for kernel values: lower memory_limit"
+                ) from error
         self.nbytes = max(self.nbytes, wanted)
         return self._buffer[:wanted].view(dtype)
 

@@ -87,7 +87,7 @@ class TraceRow(NamedTuple):
 
     @property
     def relative_gap(self) -> float:
-        """The gap divided by max(1, |objective|, |bound|); infinite without a bound."""
+        """The gap divided by max(|objective|, |bound|); infinite without a bound."""
         return relative_gap(self.objective, self.bound) if self.bound > -math.inf else math.inf
 
 
