@@ -232,6 +232,19 @@ def test_a_joint_proof_needs_no_sum_of_0_from_a_class_that_can_be_separated():
         LinearSVC(C=np.inf, multi_class="crammer_singer", fit_intercept=False).fit(X, [0, 0, 1, 2])
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [0, 4])  # steps at a large bound end in coefficients of 0
+def test_coefficients_of_0_after_rounding_errors_prove_nothing(seed):
+    rng = np.random.default_rng(seed)
+    X, y = 1e6 + rng.normal(size=(12, 3)), rng.integers(0, 3, 12) > 0
+    machine = SVC(C=np.inf, kernel="linear", fit_intercept=False)
+    try:
+        found = machine.fit(X, y).certificate_.primal, 1.0
+    except InseparableError as error:
+        found = np.inf, error.weights.sum()
+    assert found == pytest.approx((np.inf, 1.0), rel=1e-12)
+
+
 @pytest.mark.parametrize("power", [-6, -3, 0, 3, 6])
 def test_a_small_margin_is_a_margin_in_any_unit(power):
     unit = 10.0**power

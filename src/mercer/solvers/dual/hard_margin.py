@@ -117,11 +117,12 @@ def _by_growing_bounds(
     problem: Problem, gram: Gram, reason: str, control: Control, start: FloatArray | None
 ) -> Solution:
     """Solve with finite bounds that grow until the solution is that for C = inf, or proves that it has no solution."""
-    loss, largest = problem.loss, gram.largest_diagonal
+    loss = problem.loss
+    largest = gram.largest_diagonal if gram.largest_diagonal > 0.0 else 1.0
     assert isinstance(loss, Hinge | JointHinge)
     rounds: list[Solution] = []
     solver: Solver[Any] = JointRows() if problem.n_outputs > 1 else WorkingSetSolver()
-    bound = _FIRST / largest if largest > 0.0 else 1.0
+    bound = _FIRST / largest
     if start is not None:
         bound = max(bound, 10.0 * float(np.abs(start).max(initial=0.0)))
     while True:
@@ -148,11 +149,12 @@ def _by_growing_bounds(
         if (is_inside and separates) or not found.ended.is_final:
             return found
         squared, mass = inner(found.beta, evaluation.values), evaluation.mass
-        if not separates and squared <= evaluation.rounding * mass:
+        if mass > 0.0 and not separates and squared <= evaluation.rounding * mass:
             raise _infeasible(problem, gram, found.beta / mass, squared / mass**2, evaluation.rounding / mass)
-        if is_inside or bound * largest >= _LARGEST:
+        # Coefficients of 0, where rounding errors have prevented every step, prove nothing.
+        if (is_inside and mass > 0.0) or bound * largest >= _LARGEST:
             return found
-        start, bound = found.beta, _GROWTH * bound
+        start, bound = found.beta if mass > 0.0 else start, _GROWTH * bound
 
 
 def _nearest(problem: Problem, gram: Gram, control: Control) -> list[Solution]:
