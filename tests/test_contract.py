@@ -67,7 +67,7 @@ WITH_OTHER_CODE = [
     SVR(loss="squared_epsilon_insensitive"),
     OneClassSVM(contamination=0.1),
     LeastSquaresClassifier(1.0),
-    LogisticRegression(l1_ratio=0.5),
+    LogisticRegression(l1_ratio=0.5, tol=1e-9),
     LinearSVC(loss="hinge"),
     LinearSVR(loss="squared_epsilon_insensitive"),
     KernelPerceptron(5, form="primal", multi_class="ovr"),

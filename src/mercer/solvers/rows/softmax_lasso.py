@@ -29,7 +29,7 @@ _HALVINGS = 40  # of a step
 _WORK = 1 << 27  # multiplications between two checks of the limits
 _GROWTH = 10.0  # of C from one problem to the next, before the problem itself
 _ROUGH, _ROUGH_STEPS = 0.03, 10  # relative gap, and most steps, of problems with a smaller C
-_FORCING = 1e-3  # share of the violations of optimality that may be left in a model
+_FORCING = 1e-3  # largest share of the violations of optimality that may be left in a model; the relative gap if less
 _ACTIVE_SETS = 100  # that are tried for a model
 _CG_TOL = 0.01  # relative residual of conjugate gradients on the weights that are not 0
 _MOST_PRODUCTS = 200  # their steps
@@ -66,6 +66,7 @@ class SoftmaxLasso(SoftmaxNewton):
         self._columns = table if isinstance(table, np.ndarray) else sp.csc_array(table)
         self._squares = np.square(table) if isinstance(table, np.ndarray) else table.power(2)
         self._is_fresh = start is None
+        self._relative_gap = 1.0  # of the last step
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress.
@@ -103,6 +104,7 @@ class SoftmaxLasso(SoftmaxNewton):
             primal = loss + self._penalty_of(self.w)
             gap = self._gap(shares, v)
             relative = relative_gap(primal, primal - gap, gap=gap)
+            self._relative_gap = relative
             yield Step(self.n_iter, relative, primal)
             if relative <= tol or self.n_iter - first == most:
                 return
@@ -264,7 +266,8 @@ class SoftmaxLasso(SoftmaxNewton):
     ) -> FloatArray:
         """Minimise the model: coordinate descent finds the weights that are 0, and an exact method the others."""
         zero = np.maximum(0.0, np.abs(gradient) - penalty)
-        aim = _FORCING * float(np.where(u == 0.0, zero, np.abs(gradient + penalty * np.sign(u))).sum())
+        left = np.where(u == 0.0, zero, np.abs(gradient + penalty * np.sign(u)))
+        aim = min(_FORCING, self._relative_gap) * float(left.sum())
         about: dict[str, Any] = {"most_steps": _ACTIVE_SETS, "check": self.check, "enough": aim}
         return minimise_lasso(matrix, gradient - matrix @ u, penalty, u, **about)
 
