@@ -104,7 +104,7 @@ THREADED = $(addprefix tests/,native $(addsuffix .py,$(addprefix test_,arena gra
 tsan: .venv-tsan/.mercer .venv-tsan/.tests
 	LD_PRELOAD="$(call CXX_LIBRARY,libtsan.so) $(call CXX_LIBRARY,libstdc++.so.6)" TSAN_OPTIONS=halt_on_error=1 \
 	OPENBLAS_NUM_THREADS=1 .venv-tsan/bin/python -m pytest --capture=sys $(THREADED) \
-	    -k "thread or kept_rows or many_variables or linear_sweeps or row_terms"
+	    -k "thread or cached_rows or kept_rows or many_variables or linear_sweeps or row_terms"
 
 # The vector code of processors that have neither SSE2 nor anything that is chosen at run time.
 generic: .venv-generic/.mercer .venv-generic/.tests
