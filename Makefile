@@ -120,7 +120,7 @@ dev: $(VENV)/.needs $(VENV)/.tests $(VENV)/.build
 	@PATH="$(abspath $(BIN)):$$PATH" cmake --build build/dev
 	@for built in build/dev/_core*.so; do cp $$built src/mercer/.new && mv src/mercer/.new src/mercer/$$(basename $$built); done  # running programs keep the old one
 	@for site in $(VENV)/lib/python*/site-packages; do echo "$(abspath src)" > $$site/mercer-dev.pth; done
-	@printf '#!%s\nfrom mercer.study.cli import main\n\nmain()\n' "$(abspath $(BIN))/python" > $(BIN)/mercer && chmod +x $(BIN)/mercer
+	@printf '#!%s\nfrom mercer.studies.cli import main\n\nmain()\n' "$(abspath $(BIN))/python" > $(BIN)/mercer && chmod +x $(BIN)/mercer
 	@touch $(VENV)/.mercer
 
 clean:

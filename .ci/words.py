@@ -63,10 +63,10 @@ NAMES = {  # words that identifiers do not contain, and what to write instead
 ALLOWED_NAMES = {  # names, attributes with their dot, and the files in which they are allowed: each with its reason
     "held": r"leave_one_out\.py$",  # field of the result: what is the same without a row
     ".held": r"leave_one_out\.py$",
-    "held_out": r"study/",  # the field's term for rows that a model has not seen
+    "held_out": r"studies/",  # the field's term for rows that a model has not seen
     ".held_out": "",
-    "_held_out": r"study/",
-    "kept_columns": r"study/cli/",  # columns that the option --keep-columns names
+    "_held_out": r"studies/",
+    "kept_columns": r"studies/cli/",  # columns that the option --keep-columns names
     ".tell": "",  # method of Python's files
     ".walk": "",  # function of Python's ast
     ".walk_packages": "",  # function of Python's pkgutil

@@ -21,9 +21,9 @@ import scipy.sparse as sp
 
 from benchmarks.datasets import data_folder
 from mercer.data import Table, as_table
-from mercer.study.examination import Finding, Kind, Weight, diagnose
-from mercer.study.models import read_table
-from mercer.study.tables import Task, read_target
+from mercer.studies.examination import Finding, Kind, Weight, diagnose
+from mercer.studies.models import read_table
+from mercer.studies.tables import Task, read_target
 
 LEAKS = {Kind.COPY, Kind.PREDICTS_ALONE, Kind.ENCODED, Kind.MISSING_PREDICTS, Kind.FORMULA}
 """What a doubt of a leak is about."""

@@ -20,26 +20,26 @@ from scipy import sparse
 
 from mercer.data.reading import ReadingOptions
 from mercer.data.table import TableError
-from mercer.study.files.blocks import cache as cache_module
-from mercer.study.files.blocks.cache import CacheError, block_cache
-from mercer.study.files.blocks.checked_file import (
+from mercer.studies.files.blocks import cache as cache_module
+from mercer.studies.files.blocks.cache import CacheError, block_cache
+from mercer.studies.files.blocks.checked_file import (
     DamagedFileError,
     check_arrays,
     read_checked,
     read_slices,
     write_checked,
 )
-from mercer.study.files.blocks.encoding import learn_encoding
-from mercer.study.files.blocks.file_numbers import FileNumbers
-from mercer.study.files.blocks.file_rows import FileRows
-from mercer.study.files.blocks.layout import Levels
-from mercer.study.files.blocks.parquet_footer import row_groups_of
-from mercer.study.files.blocks.row_groups import RowGroups
-from mercer.study.files.blocks.sources import open_source, read_tables, table_head
-from mercer.study.files.libsvm_data import load_libsvm_data, save_libsvm_data
-from mercer.study.files.table_files import read_table
-from mercer.study.files.text_rows import open_quote, row_ends
-from mercer.study.tables.encoding import TableEncoder
+from mercer.studies.files.blocks.encoding import learn_encoding
+from mercer.studies.files.blocks.file_numbers import FileNumbers
+from mercer.studies.files.blocks.file_rows import FileRows
+from mercer.studies.files.blocks.layout import Levels
+from mercer.studies.files.blocks.parquet_footer import row_groups_of
+from mercer.studies.files.blocks.row_groups import RowGroups
+from mercer.studies.files.blocks.sources import open_source, read_tables, table_head
+from mercer.studies.files.libsvm_data import load_libsvm_data, save_libsvm_data
+from mercer.studies.files.table_files import read_table
+from mercer.studies.files.text_rows import open_quote, row_ends
+from mercer.studies.tables.encoding import TableEncoder
 
 KINDS = ("csv", "parquet")
 

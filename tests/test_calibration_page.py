@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from generated import three_classes
-from mercer.study.models import load_model, save_model, verify
-from mercer.study.protocol import study
-from mercer.study.report import calibration
-from mercer.study.report.page import render
+from mercer.studies.models import load_model, save_model, verify
+from mercer.studies.protocol import study
+from mercer.studies.report import calibration
+from mercer.studies.report.page import render
 
 
 def frame(n=400, seed=0):

@@ -30,13 +30,13 @@ from mercer import (
 from mercer.kernels.instruction_set import counts_bits, multiplies_integers
 from mercer.solvers.progress import StageProgress
 from mercer.specs import ForSVR
-from mercer.study import cli
-from mercer.study.cli import study as study_module
-from mercer.study.cli.progress import ConsoleProgress
-from mercer.study.files.table_files import read_table
-from mercer.study.models import explain, fit_model
-from mercer.study.models.model_file import load_model, save_model
-from mercer.study.report import prose
+from mercer.studies import cli
+from mercer.studies.cli import study as study_module
+from mercer.studies.cli.progress import ConsoleProgress
+from mercer.studies.files.table_files import read_table
+from mercer.studies.models import explain, fit_model
+from mercer.studies.models.model_file import load_model, save_model
+from mercer.studies.report import prose
 
 pytestmark = pytest.mark.full  # whole programs and many repetitions: not in test-fast
 
@@ -327,9 +327,9 @@ WRONG = {
 
 @pytest.mark.parametrize("option", WRONG)
 def test_options_are_checked_before_any_work_and_before_notes_of_looks(mercer, table, monkeypatch, option):
-    monkeypatch.setattr("mercer.study.ledger.Looks.earlier", ("a look",))
-    monkeypatch.setattr("mercer.study.report.prose.before_the_look", lambda earlier: "earlier looks")
-    monkeypatch.setattr("mercer.study.preparation.seal_rows", lambda *arguments, **options: 1 / 0)
+    monkeypatch.setattr("mercer.studies.ledger.Looks.earlier", ("a look",))
+    monkeypatch.setattr("mercer.studies.report.prose.before_the_look", lambda earlier: "earlier looks")
+    monkeypatch.setattr("mercer.studies.preparation.seal_rows", lambda *arguments, **options: 1 / 0)
     status, _, err = mercer("study", table, "--target", "outcome", *WRONG[option])
     assert status == 1
     assert "internal error" not in err
@@ -718,14 +718,14 @@ def test_the_folder_is_checked_before_the_search(mercer, table, tmp_path, monkey
     def never(*_, **__):
         raise AssertionError("the study was begun")
 
-    monkeypatch.setattr("mercer.study.protocol.study", never)
+    monkeypatch.setattr("mercer.studies.protocol.study", never)
     status, _, err = mercer(*STUDY, "outcome", "--out", "patients.csv/deep/folder")
     assert status == 1
     assert err.startswith("error: output folder patients.csv/deep/folder cannot be written")
 
 
 def test_an_internal_error_is_one_line(mercer, table, monkeypatch):
-    monkeypatch.setattr("mercer.study.protocol.study", lambda *_, **__: {}["lost"])
+    monkeypatch.setattr("mercer.studies.protocol.study", lambda *_, **__: {}["lost"])
     status, _, err = mercer(*STUDY, "outcome")
     assert status == 1
     assert err == (
@@ -746,7 +746,7 @@ def test_a_missing_package_is_an_error_that_says_what_to_install(table, tmp_path
     pd.read_csv(table).to_excel(tmp_path / "patients.xlsx", index=False)
     code = f"""
 import sys
-from mercer.study.cli import run
+from mercer.studies.cli import run
 for package in {packages}:
     sys.modules[package] = None
     assert run(["doctor"]) == 0
@@ -778,7 +778,7 @@ def test_plain_lines_of_progress(monkeypatch):
 
 def test_the_time_left_goes_down_between_estimates(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("mercer.study.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mercer.studies.cli.progress.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
         progress(StageProgress("search", 10, 40, 42.0))
@@ -805,8 +805,8 @@ def test_a_live_bar_on_a_terminal():
 
 
 def test_a_fit_shows_its_violation(mercer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.study.cli.progress.FIRST_LINE_SECONDS", 0.0)
-    monkeypatch.setattr("mercer.study.cli.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.studies.cli.progress.FIRST_LINE_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.studies.cli.progress.LINE_SECONDS", 0.0)
     three_classes(60).to_csv(tmp_path / "t.csv", index=False)
     _, _, err = mercer("fit", "t.csv", "--target", "kind", "--out", "m")
     lines = err.splitlines()
@@ -818,7 +818,7 @@ def test_a_fit_shows_its_violation(mercer, tmp_path, monkeypatch):
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys; from mercer.study.cli import run; assert run(['--help']) == run(['study', '--help']) == 0; "
+        "import sys; from mercer.studies.cli import run; assert run(['--help']) == run(['study', '--help']) == 0; "
         "print(*sorted({'numpy', 'sklearn', 'rich', 'pyarrow', 'matplotlib'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
@@ -827,7 +827,7 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("seconds", [0.1, 0.6])
 def test_ctrl_c_while_modules_are_imported(table, tmp_path, seconds):
-    code = "import sys; from mercer.study.cli import main; print(file=sys.stderr, flush=True); main()"
+    code = "import sys; from mercer.studies.cli import main; print(file=sys.stderr, flush=True); main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "verify", "none.mercer", "patients.csv"],
         cwd=tmp_path,
@@ -854,8 +854,8 @@ def long_running(tmp_path, *arguments):
     X = rng.standard_normal((1200, 8))
     pd.DataFrame(X).assign(y=(np.sin(3 * X).sum(axis=1) + rng.standard_normal(1200) > 0)).to_csv(tmp_path / "t.csv")
     code = (
-        "import mercer.study.cli.progress as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
-        "from mercer.study.cli import main; main()"
+        "import mercer.studies.cli.progress as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
+        "from mercer.studies.cli import main; main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, "study", "t.csv", "--target", "y", *arguments],
@@ -900,7 +900,7 @@ def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
     pd.DataFrame(X).assign(y=rng.integers(0, 2, 2500)).to_csv(tmp_path / "t.csv", index=False)
     table, path = str(tmp_path / "t.csv"), tmp_path / "m.mercer"
     monkeypatch.setattr(
-        "mercer.study.cli.progress.ConsoleProgress.__call__", lambda self, progress: True
+        "mercer.studies.cli.progress.ConsoleProgress.__call__", lambda self, progress: True
     )  # like Ctrl-C
     command = ["fit", table, "--target", "y", "--C", "1000", "--out", str(path)]
     assert cli.run(command) == 130
@@ -1090,7 +1090,7 @@ def test_a_fit_without_time_for_probabilities_is_an_error_and_replaces_no_model(
     quantities(60).to_csv(tmp_path / "pay.csv", index=False)
     # Like Ctrl-C or the time limit.
     monkeypatch.setattr("mercer.estimators._probabilities.in_time", lambda *_, **__: None)
-    monkeypatch.setattr("mercer.study.cli.fit.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__))
+    monkeypatch.setattr("mercer.studies.cli.fit.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__))
     command = "fit", "pay.csv", "--target", "site", "--probability", *options, "--out", "m"
     found, _, err = mercer(*command)
     assert found == (130 if status == 130 else 0)
@@ -1137,7 +1137,7 @@ def test_closed_streams_are_no_error(model, tmp_path, streams):
         line = f"exec {sys.executable} {command} {streams}"
         return subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
 
-    both = "from contextlib import suppress; from mercer.study.cli import main\n"
+    both = "from contextlib import suppress; from mercer.studies.cli import main\n"
     both += "with suppress(SystemExit): main('fit patients.csv --target outcome --missing drop --out again'.split())\n"
     both += f"main('predict {model} patients.csv --out p.csv'.split())\n"
     assert run(f"-c {shlex.quote(both)}").returncode == 0

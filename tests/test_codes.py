@@ -6,10 +6,10 @@ import pytest
 
 from mercer import LinearSVC
 from mercer.data.table import Table
-from mercer.study.examination.codes import codes
-from mercer.study.examination.columns import column_of
-from mercer.study.examination.spellings import spellings
-from mercer.study.files.table_files import read_table
+from mercer.studies.examination.codes import codes
+from mercer.studies.examination.columns import column_of
+from mercer.studies.examination.spellings import spellings
+from mercer.studies.files.table_files import read_table
 
 RNG = np.random.default_rng(0)
 AGES = RNG.integers(18, 91, 500).astype(np.float64)

@@ -15,11 +15,11 @@ from mercer import SVC, KernelSearchCV, SealedSplit, leave_one_out
 from mercer.data import TableError, as_table
 from mercer.model_selection import CopiesWarning, InTime, SealedTest, Together, equal_rows
 from mercer.model_selection.metrics import grouped_share, mcnemar, wilson_interval
-from mercer.study.arranged import Arranger
-from mercer.study.protocol import study
-from mercer.study.report import prose
-from mercer.study.sealing import folds_of, seal_rows
-from mercer.study.tables import ColumnOptions, read_target
+from mercer.studies.arranged import Arranger
+from mercer.studies.protocol import study
+from mercer.studies.report import prose
+from mercer.studies.sealing import folds_of, seal_rows
+from mercer.studies.tables import ColumnOptions, read_target
 
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=(40, 3)).round(3)

@@ -11,20 +11,20 @@ from mercer.data import TableError, as_table
 from mercer.model_selection.splits import stratified_folds
 from mercer.multiclass.expected_cost import least_expected_cost
 from mercer.multiclass.probability_maps import fit_sigmoid
-from mercer.study import cli
-from mercer.study.candidates import KernelChoice
-from mercer.study.classification import ToClassify
-from mercer.study.contenders import encoded_folds
-from mercer.study.costs import cost_matrix, costs_of_file, weights_by_cost
-from mercer.study.models import load_model, save_model, verify
-from mercer.study.models.manifest import arrays_of, manifest_of, model_of
-from mercer.study.models.model_file import ModelFileError
-from mercer.study.protocol import study
-from mercer.study.report import decisions, prose
-from mercer.study.report.decisions import by_costs
-from mercer.study.report.page import render
-from mercer.study.search import search
-from mercer.study.tables import TableEncoder
+from mercer.studies import cli
+from mercer.studies.candidates import KernelChoice
+from mercer.studies.classification import ToClassify
+from mercer.studies.contenders import encoded_folds
+from mercer.studies.costs import cost_matrix, costs_of_file, weights_by_cost
+from mercer.studies.models import load_model, save_model, verify
+from mercer.studies.models.manifest import arrays_of, manifest_of, model_of
+from mercer.studies.models.model_file import ModelFileError
+from mercer.studies.protocol import study
+from mercer.studies.report import decisions, prose
+from mercer.studies.report.decisions import by_costs
+from mercer.studies.report.page import render
+from mercer.studies.search import search
+from mercer.studies.tables import TableEncoder
 
 NAMES = ["a", "b", "c"]
 

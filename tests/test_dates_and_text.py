@@ -17,15 +17,15 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from generated import mixed_frame
 from mercer import SVC
 from mercer.data.table import Table, TableError, TableWarning, as_table
-from mercer.study.models import fit_model, load_model, save_model, verify
-from mercer.study.protocol import study
-from mercer.study.tables.columns import choose_columns
-from mercer.study.tables.dates import read_date
-from mercer.study.tables.encoding import TableEncoder
-from mercer.study.tables.free_text import WORD, TextRule
-from mercer.study.tables.kinds import find_kinds
-from mercer.study.tables.target import read_target
-from mercer.study.tables.times import times_of
+from mercer.studies.models import fit_model, load_model, save_model, verify
+from mercer.studies.protocol import study
+from mercer.studies.tables.columns import choose_columns
+from mercer.studies.tables.dates import read_date
+from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.tables.free_text import WORD, TextRule
+from mercer.studies.tables.kinds import find_kinds
+from mercer.studies.tables.target import read_target
+from mercer.studies.tables.times import times_of
 
 WORDS = [
     *("the", "cheap", "offer", "free", "call", "now", "please", "bring", "milk", "home", "tonight", "dear", "prize"),

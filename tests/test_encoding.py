@@ -9,12 +9,12 @@ from scipy import sparse
 
 from generated import mixed_frame, with_missing
 from mercer.data.table import Table, TableError, TableWarning, as_table
-from mercer.study.tables.column_checks import identifier_columns
-from mercer.study.tables.columns import choose_columns
-from mercer.study.tables.encoding import TableEncoder
-from mercer.study.tables.missing import complete_rows
-from mercer.study.tables.prediction_kind import class_codes
-from mercer.study.tables.target import read_target
+from mercer.studies.tables.column_checks import identifier_columns
+from mercer.studies.tables.columns import choose_columns
+from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.tables.missing import complete_rows
+from mercer.studies.tables.prediction_kind import class_codes
+from mercer.studies.tables.target import read_target
 
 
 def text(*cells):

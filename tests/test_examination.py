@@ -8,16 +8,16 @@ from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import NuSVC
 from mercer.data import Table, TableError, as_table
 from mercer.model_selection import check_class_counts
-from mercer.study.arranged import Arranger
-from mercer.study.examination import Kind, Weight, diagnose, examine
-from mercer.study.examination.columns import column_of
-from mercer.study.examination.errors_alone import class_rules, number_rules
-from mercer.study.examination.histograms import histogram
-from mercer.study.examination.machines import infeasible_nu
-from mercer.study.protocol import study
-from mercer.study.report.arrangement import grouped_rows
-from mercer.study.report.examination import caption
-from mercer.study.tables import read_target
+from mercer.studies.arranged import Arranger
+from mercer.studies.examination import Kind, Weight, diagnose, examine
+from mercer.studies.examination.columns import column_of
+from mercer.studies.examination.errors_alone import class_rules, number_rules
+from mercer.studies.examination.histograms import histogram
+from mercer.studies.examination.machines import infeasible_nu
+from mercer.studies.protocol import study
+from mercer.studies.report.arrangement import grouped_rows
+from mercer.studies.report.examination import caption
+from mercer.studies.tables import read_target
 
 N = 200
 

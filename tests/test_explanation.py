@@ -6,7 +6,7 @@ import pytest
 
 from generated import mixed_frame, quantities, three_classes
 from mercer import SVC, SVDD, SVR, LinearSVC, LinearSVR, LogisticRegression, NuSVC
-from mercer.study.models import explain, fit_model
+from mercer.studies.models import explain, fit_model
 
 MACHINES = {
     "two classes, linear": (LinearSVC(C=1.0), mixed_frame().drop(columns=["row", "unit"]), "outcome"),

@@ -9,9 +9,9 @@ import mercer
 from generated import quantities, three_classes
 from mercer import SVC, KernelNeighborsClassifier, OneClassSVM
 from mercer.data import TableError
-from mercer.study import cli
-from mercer.study.cli.machines import _PARAMETERS, MACHINES
-from mercer.study.models import fit_model, load_model, save_model, verify
+from mercer.studies import cli
+from mercer.studies.cli.machines import _PARAMETERS, MACHINES
+from mercer.studies.models import fit_model, load_model, save_model, verify
 
 CLASSES, NUMBERS, ROWS = ("k.csv", "--target", "kind"), ("pay.csv", "--target", "pay"), ("x.csv",)
 OF_TASK = {"classification": CLASSES, "regression": NUMBERS, "novelty detection": ROWS}

@@ -26,7 +26,7 @@ from mercer import (
     save_model,
 )
 from mercer.solvers.rows import hard_margin
-from mercer.study.models import verify
+from mercer.studies.models import verify
 from pairs import every_pair
 
 

@@ -10,17 +10,17 @@ import pytest
 from generated import three_classes
 from mercer.data import as_table
 from mercer.model_selection.metrics import Interval, mean_interval
-from mercer.study.classification import ToClassify
-from mercer.study.contenders import Fold
-from mercer.study.insight.column_importance import Importance, column_importance, encoded_columns
-from mercer.study.insight.dependence import _cells, partial_dependence
-from mercer.study.insight.kernel_parts import KernelParts
-from mercer.study.insight.learning import LearningCurve, curve_of
-from mercer.study.models import explain, read_table
-from mercer.study.protocol import study
-from mercer.study.report import insight as words
-from mercer.study.report import prose
-from mercer.study.report.page import render
+from mercer.studies.classification import ToClassify
+from mercer.studies.contenders import Fold
+from mercer.studies.insight.column_importance import Importance, column_importance, encoded_columns
+from mercer.studies.insight.dependence import _cells, partial_dependence
+from mercer.studies.insight.kernel_parts import KernelParts
+from mercer.studies.insight.learning import LearningCurve, curve_of
+from mercer.studies.models import explain, read_table
+from mercer.studies.protocol import study
+from mercer.studies.report import insight as words
+from mercer.studies.report import prose
+from mercer.studies.report.page import render
 
 
 def frame(n=240, flipped=(), seed=0):
@@ -80,7 +80,7 @@ def test_a_budget_takes_fewer_rows_and_the_same_seed_the_same_ones(found, monkey
         asked.append(len(rows))
         return (values[:, 0] > 0).astype(float)
 
-    monkeypatch.setattr("mercer.study.insight.column_importance.BUDGET", 1.0)
+    monkeypatch.setattr("mercer.studies.insight.column_importance.BUDGET", 1.0)
     first = column_importance(found.model, table, costs)
     assert set(asked) == {100}
     assert [one.increase for one in first] == [one.increase for one in column_importance(found.model, table, costs)]
@@ -255,7 +255,7 @@ def test_many_support_vectors_are_explained(monkeypatch):
     share = len(result.model.support_rows) / len(result.model.training.rows)
     sentence = "Nearly every training row is a support vector"
     for limit, is_said in ((share - 0.01, True), (share + 0.01, False)):
-        monkeypatch.setattr("mercer.study.report.insight.MANY_SUPPORT_VECTORS", limit)
+        monkeypatch.setattr("mercer.studies.report.insight.MANY_SUPPORT_VECTORS", limit)
         assert any(sentence in note for note in prose.cautions(result)) is is_said
 
 

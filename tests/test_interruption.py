@@ -56,8 +56,8 @@ from mercer.solvers import Control, Interruption, Limits, WorkingSetSolver, loop
 from mercer.solvers.loop import Step
 from mercer.solvers.smooth import ridge
 from mercer.solvers.smooth.kernel_newton import KernelProduct
-from mercer.study.models import as_model
-from mercer.study.models.verification import verify
+from mercer.studies.models import as_model
+from mercer.studies.models.verification import verify
 
 pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 

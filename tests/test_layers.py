@@ -63,7 +63,7 @@ def test_no_modules_import_each_other():
         name = module_of(file)
         graph[name] = graph.get(name, set()) | imported(file.read_text(encoding="utf-8"), MODULES) - {name}
     hands_over = graph["mercer.estimators._from_file"]  # `fit_file` is the study's; it is imported when it is called
-    hands_over -= {name for name in hands_over if name.startswith("mercer.study.")}
+    hands_over -= {name for name in hands_over if name.startswith("mercer.studies.")}
     assert len(graph) > 200
     assert sum(map(len, graph.values())) > 1000
     assert circle(graph) == []
@@ -147,7 +147,7 @@ def faces():
     return found
 
 
-def beyond(source, public, own="mercer.study"):
+def beyond(source, public, own="mercer.studies"):
     """The imports of a source from mercer that are not public: modules within packages, or names."""
     found, bound = set(), {}
     tree = ast.parse(source)
@@ -181,16 +181,16 @@ def target_of(node, bound):
 
 
 FRIENDS = {  # private modules that a module of the study may import, each for one reason
-    "mercer.study.files.libsvm_data": ("mercer._core",),  # the parser of svmlight text is native
-    "mercer.study.fit_file": ("mercer.estimators",),  # it trains a machine in the place of its method `fit_file`
-    "mercer.study.models.libsvm_model": ("mercer.estimators",),  # it makes fitted machines of LIBSVM's files
-    "mercer.study.models.manifest": ("mercer._version",),  # the version is written into model files
+    "mercer.studies.files.libsvm_data": ("mercer._core",),  # the parser of svmlight text is native
+    "mercer.studies.fit_file": ("mercer.estimators",),  # it trains a machine in the place of its method `fit_file`
+    "mercer.studies.models.libsvm_model": ("mercer.estimators",),  # it makes fitted machines of LIBSVM's files
+    "mercer.studies.models.manifest": ("mercer._version",),  # the version is written into model files
 }
 
 
 def test_the_study_uses_public_names_only():
     public = faces()
-    files = [*sorted((SOURCES / "mercer" / "study").rglob("*.py")), SOURCES / "mercer" / "__main__.py"]
+    files = [*sorted((SOURCES / "mercer" / "studies").rglob("*.py")), SOURCES / "mercer" / "__main__.py"]
     assert len(files) > 15
     sources = {module_of(file): file.read_text(encoding="utf-8") for file in files}
     private_imports = {
@@ -221,6 +221,6 @@ def test_imports_of_private_names_are_found(source, imported):
     public = {"mercer": {"gram", "SVC"}, "mercer.gram": {"Gram"}}
     assert beyond(source, public) == {imported}
     allowed = (
-        "import mercer\nfrom mercer import SVC, gram\nfrom mercer.gram import Gram\nfrom mercer.study.x import _y\n"
+        "import mercer\nfrom mercer import SVC, gram\nfrom mercer.gram import Gram\nfrom mercer.studies.x import _y\n"
     )
     assert beyond(f"{allowed}mercer.SVC, gram.Gram, SVC.fit", public) == set()

@@ -42,10 +42,10 @@ from mercer import (
     save_libsvm_data,
     save_libsvm_model,
 )
-from mercer.study.files import libsvm_data
-from mercer.study.files.libsvm_data import line_fault, parse_lines
-from mercer.study.models import as_model
-from mercer.study.models.libsvm_text import read_model
+from mercer.studies.files import libsvm_data
+from mercer.studies.files.libsvm_data import line_fault, parse_lines
+from mercer.studies.models import as_model
+from mercer.studies.models.libsvm_text import read_model
 from pairs import every_pair
 
 FOLDER = Path(__file__).parent / "libsvm_models"

@@ -40,7 +40,7 @@ from mercer import (
     save_model,
 )
 from mercer.estimators._linear_rows import copy_bytes, read_linear_table
-from mercer.study.models.verification import verify
+from mercer.studies.models.verification import verify
 
 
 def table(n=60, p=5, n_classes=2, seed=0):

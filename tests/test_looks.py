@@ -12,12 +12,12 @@ from generated import quantities, three_classes
 from mercer import SVC
 from mercer.data import Table, as_table
 from mercer.model_selection import SealedTest
-from mercer.study import cli
-from mercer.study.fingerprint import Fingerprint, RowHashes, Sample
-from mercer.study.ledger import LEDGER, Looks
-from mercer.study.models import fit_model
-from mercer.study.models.model_file import load_model, save_model
-from mercer.study.report.numbers import ordinal
+from mercer.studies import cli
+from mercer.studies.fingerprint import Fingerprint, RowHashes, Sample
+from mercer.studies.ledger import LEDGER, Looks
+from mercer.studies.models import fit_model
+from mercer.studies.models.model_file import load_model, save_model
+from mercer.studies.report.numbers import ordinal
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_second_study_writes_over_nothing_and_is_the_second_look(study, tmp_pa
 
     with monkeypatch.context() as patched:
         # Like a run that is killed before it says anything.
-        patched.setattr("mercer.study.sealed_study.open_seal", lambda *_: 1 / 0)
+        patched.setattr("mercer.studies.sealed_study.open_seal", lambda *_: 1 / 0)
         study("--out", "elsewhere", status=1)
     out, err = study("--force", "--seed", "3")
     assert "note: the study in t-study is written over, as --force asks" in err

@@ -55,11 +55,11 @@ from mercer import (
 from mercer.certificates.status import Status
 from mercer.data.table import Table, TableError, TableWarning, as_table
 from mercer.kernels import Bilinear, Precomputed
-from mercer.study.files.atomic_write import open_atomically
-from mercer.study.models import archive, as_model, fit_model, manifest
-from mercer.study.models.model_file import ModelFileError, load_model, save_model
-from mercer.study.models.verification import verify
-from mercer.study.tables.encoding import TableEncoder
+from mercer.studies.files.atomic_write import open_atomically
+from mercer.studies.models import archive, as_model, fit_model, manifest
+from mercer.studies.models.model_file import ModelFileError, load_model, save_model
+from mercer.studies.models.verification import verify
+from mercer.studies.tables.encoding import TableEncoder
 
 
 def sparse_table():

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from generated import mixed_frame, quantities
-from mercer.study import cli
-from mercer.study.candidates import KernelChoice
-from mercer.study.ledger import LEDGER, SEALED_MODEL
-from mercer.study.protocol import study
-from mercer.study.report import next_steps, prose, sealed
-from mercer.study.report.page import render
+from mercer.studies import cli
+from mercer.studies.candidates import KernelChoice
+from mercer.studies.ledger import LEDGER, SEALED_MODEL
+from mercer.studies.protocol import study
+from mercer.studies.report import next_steps, prose, sealed
+from mercer.studies.report.page import render
 
 
 def table(n=160):

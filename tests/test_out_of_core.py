@@ -21,11 +21,11 @@ from mercer.certificates.solution import Limits
 from mercer.data.table import TableError
 from mercer.solvers import Control
 from mercer.solvers.rows import Hinge, LinearPoint, LinearProblem, SquaredHinge, TableRows, solve, start_from_sample
-from mercer.study.cli import run
-from mercer.study.files.blocks.checkpoint import Checkpoints
-from mercer.study.files.table_files import read_table
-from mercer.study.models import ModelFileError, load_model, model_of_file, save_model, verify
-from mercer.study.tables.encoding import TableEncoder
+from mercer.studies.cli import run
+from mercer.studies.files.blocks.checkpoint import Checkpoints
+from mercer.studies.files.table_files import read_table
+from mercer.studies.models import ModelFileError, load_model, model_of_file, save_model, verify
+from mercer.studies.tables.encoding import TableEncoder
 from pairs import every_pair
 
 
@@ -276,7 +276,7 @@ def test_ctrl_c_in_the_solver_leaves_a_machine(tmp_path):
 CHILD = """
 import sys
 from mercer import LinearSVC
-from mercer.study.files.blocks import checkpoint
+from mercer.studies.files.blocks import checkpoint
 checkpoint.SECONDS, checkpoint._SHARE = 0.0, 1e9
 save = checkpoint.Checkpoints.save
 def telling(self, machine, point):
@@ -657,7 +657,7 @@ def test_an_error_of_the_operating_system_is_a_plain_sentence(tmp_path, capsys, 
     def refused(*args, **options):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("mercer.study.files.table_source.opened", refused)
+    monkeypatch.setattr("mercer.studies.files.table_source.opened", refused)
     for command in (("fit",), ("fit", "--linear")):
         status, _, err = commanded(capsys, *command, path, "--target", "y", "--out", tmp_path / "m")
         assert status == 1

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mercer.study.protocol import study
-from mercer.study.report.page import write_report
+from mercer.studies.protocol import study
+from mercer.studies.report.page import write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)

@@ -21,7 +21,7 @@ from mercer.solvers.rows import Hinge, LinearProblem, TableRows
 from mercer.solvers.rows import pegasos_epochs as epochs
 from mercer.solvers.rows.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
 from mercer.solvers.rows.weights_dual import dual_coefficients
-from mercer.study.models.verification import verify
+from mercer.studies.models.verification import verify
 from reference import pegasos as reference
 
 

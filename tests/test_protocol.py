@@ -49,9 +49,9 @@ from mercer.model_selection.comparison import corrected_t_test, five_by_two_test
 from mercer.model_selection.folds import folds
 from mercer.model_selection.metrics import share_interval, wilson_interval
 from mercer.model_selection.seal import SealedTest
-from mercer.study.models import as_model
-from mercer.study.models.model_file import load_model, save_model
-from mercer.study.models.seal_record import read_seal
+from mercer.studies.models import as_model
+from mercer.studies.models.model_file import load_model, save_model
+from mercer.studies.models.seal_record import read_seal
 
 pytestmark = pytest.mark.full  # whole programs and many repetitions: not in test-fast
 

@@ -9,10 +9,10 @@ import pytest
 from mercer import SVC
 from mercer.data.table import TableError, TableWarning, as_table
 from mercer.model_selection import check_class_counts
-from mercer.study import cli
-from mercer.study.files.table_files import read_table
-from mercer.study.models import fit_model, load_model, save_model, verify
-from mercer.study.tables import choose_columns, read_target, without_rare
+from mercer.studies import cli
+from mercer.studies.files.table_files import read_table
+from mercer.studies.models import fit_model, load_model, save_model, verify
+from mercer.studies.tables import choose_columns, read_target, without_rare
 
 
 def written(folder):

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from mercer import SVC, KernelLogisticRegression
 from mercer.data import as_table
 from mercer.data.table import TableError, TableWarning
-from mercer.study.files.blocks.sources import read_tables
-from mercer.study.files.table_files import read_table
-from mercer.study.models import as_model, fit_model, load_model, save_model, verify
-from mercer.study.tables import read_target
-from mercer.study.tables.number_text import number_of
+from mercer.studies.files.blocks.sources import read_tables
+from mercer.studies.files.table_files import read_table
+from mercer.studies.models import as_model, fit_model, load_model, save_model, verify
+from mercer.studies.tables import read_target
+from mercer.studies.tables.number_text import number_of
 
 
 def written(folder, text, name="t.csv"):

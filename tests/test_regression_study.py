@@ -12,20 +12,20 @@ from generated import mixed_frame, quantities, with_missing
 from mercer.data.table import Table, TableError, as_table
 from mercer.model_selection.regression_metrics import Deviations
 from mercer.model_selection.splits import stratified_folds
-from mercer.study.candidates import KernelChoice
-from mercer.study.cli.output import print_study
-from mercer.study.contenders import encoded_folds
-from mercer.study.models.verification import verify
-from mercer.study.number_rivals import PENALTIES, Mean, NeighbourMeans, RidgeRegression
-from mercer.study.protocol import study
-from mercer.study.regression import ToEstimate
-from mercer.study.report import insight, prose, regression
-from mercer.study.report.page import render
-from mercer.study.rivals import choose_rivals
-from mercer.study.search import search
-from mercer.study.tables.encoding import TableEncoder
-from mercer.study.tables.target import read_target
-from mercer.study.time_budget import TimeBudget
+from mercer.studies.candidates import KernelChoice
+from mercer.studies.cli.output import print_study
+from mercer.studies.contenders import encoded_folds
+from mercer.studies.models.verification import verify
+from mercer.studies.number_rivals import PENALTIES, Mean, NeighbourMeans, RidgeRegression
+from mercer.studies.protocol import study
+from mercer.studies.regression import ToEstimate
+from mercer.studies.report import insight, prose, regression
+from mercer.studies.report.page import render
+from mercer.studies.rivals import choose_rivals
+from mercer.studies.search import search
+from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.tables.target import read_target
+from mercer.studies.time_budget import TimeBudget
 
 
 @pytest.fixture(scope="module")

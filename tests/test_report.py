@@ -15,14 +15,14 @@ from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import RBF, SVR, Polynomial, plot
 from mercer.certificates.status import Status
 from mercer.model_selection.metrics import Interval, roc
-from mercer.study.boosting import BOOSTING
-from mercer.study.candidates import KernelChoice
-from mercer.study.cli.output import print_study
-from mercer.study.models import fit_model
-from mercer.study.protocol import study
-from mercer.study.report import classification, insight, numbers, prose, search_prose
-from mercer.study.report.heat_map import search_heat_map
-from mercer.study.report.page import render, write_report
+from mercer.studies.boosting import BOOSTING
+from mercer.studies.candidates import KernelChoice
+from mercer.studies.cli.output import print_study
+from mercer.studies.models import fit_model
+from mercer.studies.protocol import study
+from mercer.studies.report import classification, insight, numbers, prose, search_prose
+from mercer.studies.report.heat_map import search_heat_map
+from mercer.studies.report.page import render, write_report
 
 pytestmark = pytest.mark.full  # each test takes about a second
 

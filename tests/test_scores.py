@@ -16,22 +16,22 @@ from mercer.model_selection import Interval, PairedTest
 from mercer.model_selection.metrics import evaluate, wilson_interval
 from mercer.model_selection.score_intervals import area_with_influence, normal_interval, sum_of_shares
 from mercer.model_selection.splits import stratified_folds
-from mercer.study import cli, scores
-from mercer.study.candidates import KernelChoice
-from mercer.study.class_rivals import Logistic, SameClass
-from mercer.study.classification import ClassScoring, ToClassify
-from mercer.study.cli import study as study_module
-from mercer.study.contenders import encoded_folds
-from mercer.study.costs import class_weights
-from mercer.study.models import load_model, verify
-from mercer.study.protocol import study
-from mercer.study.regression import NumberScoring
-from mercer.study.report import decisions, prose
-from mercer.study.rivals import choose_rivals
-from mercer.study.scores import WeightedAccuracy
-from mercer.study.search import search
-from mercer.study.tables import TableEncoder
-from mercer.study.time_budget import TimeBudget
+from mercer.studies import cli, scores
+from mercer.studies.candidates import KernelChoice
+from mercer.studies.class_rivals import Logistic, SameClass
+from mercer.studies.classification import ClassScoring, ToClassify
+from mercer.studies.cli import study as study_module
+from mercer.studies.contenders import encoded_folds
+from mercer.studies.costs import class_weights
+from mercer.studies.models import load_model, verify
+from mercer.studies.protocol import study
+from mercer.studies.regression import NumberScoring
+from mercer.studies.report import decisions, prose
+from mercer.studies.rivals import choose_rivals
+from mercer.studies.scores import WeightedAccuracy
+from mercer.studies.search import search
+from mercer.studies.tables import TableEncoder
+from mercer.studies.time_budget import TimeBudget
 
 NAMES, COUNTS = ["a", "b", "c"], np.array([60, 30, 10])
 

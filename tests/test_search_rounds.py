@@ -16,23 +16,23 @@ from mercer.data.table import as_table
 from mercer.model_selection.search.row_rules import n_survivors, round_sizes, rows_in_time
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption
-from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
-from mercer.study.class_rivals import SameClass
-from mercer.study.classification import ToClassify
-from mercer.study.cli.progress import ConsoleProgress
-from mercer.study.contenders import Fold, encoded_folds, thinned
-from mercer.study.plan import SearchPlan, plan_search
-from mercer.study.protocol import study
-from mercer.study.refinement import neighbours
-from mercer.study.regression import ToEstimate
-from mercer.study.report import search_prose
-from mercer.study.report.heat_map import search_heat_map
-from mercer.study.report.page import render
-from mercer.study.rivals import choose_rivals
-from mercer.study.rounds import clearly_worse, part_of, survivors
-from mercer.study.search import Round, SearchResult, search
-from mercer.study.tables.encoding import TableEncoder
-from mercer.study.time_budget import TimeBudget
+from mercer.studies.candidates import KERNELS, Candidate, Cell, KernelChoice
+from mercer.studies.class_rivals import SameClass
+from mercer.studies.classification import ToClassify
+from mercer.studies.cli.progress import ConsoleProgress
+from mercer.studies.contenders import Fold, encoded_folds, thinned
+from mercer.studies.plan import SearchPlan, plan_search
+from mercer.studies.protocol import study
+from mercer.studies.refinement import neighbours
+from mercer.studies.regression import ToEstimate
+from mercer.studies.report import search_prose
+from mercer.studies.report.heat_map import search_heat_map
+from mercer.studies.report.page import render
+from mercer.studies.rivals import choose_rivals
+from mercer.studies.rounds import clearly_worse, part_of, survivors
+from mercer.studies.search import Round, SearchResult, search
+from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.time_budget import TimeBudget
 
 SIZES = (40, 120, 300)
 
@@ -251,8 +251,8 @@ def test_the_plan_in_words():
 
 
 def test_the_plan_has_a_smaller_first_round_if_the_time_is_short(monkeypatch):
-    monkeypatch.setattr("mercer.study.plan.FEWEST_ROWS", 20)
-    monkeypatch.setattr("mercer.study.plan._probe", lambda *arguments: (1.0, True))
+    monkeypatch.setattr("mercer.studies.plan.FEWEST_ROWS", 20)
+    monkeypatch.setattr("mercer.studies.plan._probe", lambda *arguments: (1.0, True))
     folds, goal = bent("numbers")
     assert plan_search(folds, goal) == SearchPlan((300,), (48,), 3, 3.0 * 3 * 48, None)
     assert plan_search(folds, goal, max_seconds=4 * 3.0 * 3 * 48).sizes == (300,)
@@ -272,7 +272,7 @@ def test_only_linear_machines_are_tried_if_a_kernel_takes_too_long(monkeypatch):
         (2.0, True, KERNELS[:1], False),
     ]:
         monkeypatch.setattr(
-            "mercer.study.plan._probe",
+            "mercer.studies.plan._probe",
             lambda fold, goal, choice, *rest, probed=(seconds, is_whole): (1e-3, True) if choice.is_linear else probed,
         )
         plan = plan_search(folds, goal, kernels=kernels, max_seconds=1e3, n_rows=600, fit_seconds=1.5 * growth)
@@ -285,7 +285,7 @@ def test_only_linear_machines_are_tried_if_a_kernel_takes_too_long(monkeypatch):
 
 
 def test_a_study_says_why_it_tries_linear_machines_alone(monkeypatch):
-    monkeypatch.setattr("mercer.study.plan.growth", lambda n_rows, larger, is_linear=False: 1.0 if is_linear else 1e9)
+    monkeypatch.setattr("mercer.studies.plan.growth", lambda n_rows, larger, is_linear=False: 1.0 if is_linear else 1e9)
     found = study(three_classes(90), "kind", n_folds=2, max_seconds=60.0)
     assert {cell.choice.family for cell in found.search.cells} == {"linear"}
     assert found.cuts[0].startswith("Only linear machines were tried: a machine with a kernel would take about")
@@ -341,7 +341,7 @@ def test_figures_of_fewer_rows_are_in_italics(searched):
 
 def test_a_study_that_is_stopped_before_the_last_round_is_reported_as_such(monkeypatch):
     monkeypatch.setattr("mercer.model_selection.search.row_rules._FEWEST_VALIDATION", 30)
-    monkeypatch.setattr("mercer.study.plan.round_sizes", lambda n_rows: (20, n_rows))
+    monkeypatch.setattr("mercer.studies.plan.round_sizes", lambda n_rows: (20, n_rows))
     pressed = []
 
     def progress(state):

@@ -21,14 +21,14 @@ from mercer.model_selection.splits import (
 )
 from mercer.solvers import Interruption
 from mercer.solvers.progress import CostEstimate
-from mercer.study.candidates import Cell, KernelChoice
-from mercer.study.class_rivals import LOGISTIC_C, Logistic, Neighbours, SameClass
-from mercer.study.classification import ToClassify
-from mercer.study.contenders import encoded_folds
-from mercer.study.rivals import choose_rivals
-from mercer.study.search import SearchStopped, search
-from mercer.study.tables.encoding import TableEncoder
-from mercer.study.time_budget import TimeBudget
+from mercer.studies.candidates import Cell, KernelChoice
+from mercer.studies.class_rivals import LOGISTIC_C, Logistic, Neighbours, SameClass
+from mercer.studies.classification import ToClassify
+from mercer.studies.contenders import encoded_folds
+from mercer.studies.rivals import choose_rivals
+from mercer.studies.search import SearchStopped, search
+from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.time_budget import TimeBudget
 
 CODES = np.repeat([0, 1, 2], [60, 30, 12])
 

@@ -19,20 +19,20 @@ from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest
 from mercer.solvers import Control, Limits
 from mercer.specs import ForLinearSVC, ForLinearSVR
-from mercer.study.classification import ToClassify
-from mercer.study.contenders import Fold
-from mercer.study.files.table_files import read_table
-from mercer.study.fold_training import LinearTraining
-from mercer.study.goal import MANY_ROWS
-from mercer.study.judging import SVM
-from mercer.study.models import load_model, save_model
-from mercer.study.models.verification import verify
-from mercer.study.protocol import study
-from mercer.study.regression import ToEstimate
-from mercer.study.report import prose, weights
-from mercer.study.report.page import render
-from mercer.study.search import NO_TIME, SearchStopped
-from mercer.study.time_budget import SEARCH, TimeBudget
+from mercer.studies.classification import ToClassify
+from mercer.studies.contenders import Fold
+from mercer.studies.files.table_files import read_table
+from mercer.studies.fold_training import LinearTraining
+from mercer.studies.goal import MANY_ROWS
+from mercer.studies.judging import SVM
+from mercer.studies.models import load_model, save_model
+from mercer.studies.models.verification import verify
+from mercer.studies.protocol import study
+from mercer.studies.regression import ToEstimate
+from mercer.studies.report import prose, weights
+from mercer.studies.report.page import render
+from mercer.studies.search import NO_TIME, SearchStopped
+from mercer.studies.time_budget import SEARCH, TimeBudget
 
 
 @pytest.fixture(scope="module")
@@ -350,8 +350,8 @@ def test_a_time_limit_that_is_too_short_is_an_error_without_linear_machines():
 
 
 def test_what_there_is_no_time_for_is_left_out_and_said(monkeypatch):
-    monkeypatch.setattr("mercer.study.rivals.FIRST_ROWS", 30)
-    monkeypatch.setattr("mercer.study.rivals.LEAST", 60.0)
+    monkeypatch.setattr("mercer.studies.rivals.FIRST_ROWS", 30)
+    monkeypatch.setattr("mercer.studies.rivals.LEAST", 60.0)
     monkeypatch.setattr(
         TimeBudget,
         "share",

@@ -8,10 +8,10 @@ from sklearn.datasets import load_iris
 from generated import mixed_frame, with_missing
 from mercer.data.table import as_table
 from mercer.model_selection import equal_rows
-from mercer.study.examination import Kind, Weight, examine
-from mercer.study.models.verification import verify
-from mercer.study.protocol import study
-from mercer.study.tables import read_target
+from mercer.studies.examination import Kind, Weight, examine
+from mercer.studies.models.verification import verify
+from mercer.studies.protocol import study
+from mercer.studies.tables import read_target
 
 QUICK = {"n_folds": 3, "kernel": ["linear", "rbf"]}
 

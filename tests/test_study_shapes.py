@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from mercer.data import as_table
-from mercer.study import searching
-from mercer.study.examination import diagnose
-from mercer.study.protocol import study
-from mercer.study.report.page import render
-from mercer.study.tables import read_target
+from mercer.studies import searching
+from mercer.studies.examination import diagnose
+from mercer.studies.protocol import study
+from mercer.studies.report.page import render
+from mercer.studies.tables import read_target
 
 ROWS, COLUMNS, CLASSES = (24, 120), (3, 45, 900), (2, 3, 7)
 

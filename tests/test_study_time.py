@@ -10,19 +10,19 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from mercer.certificates import Status
-from mercer.study import final_fit, plan, preparation, searching
-from mercer.study.candidates import KERNELS
-from mercer.study.class_rivals import Logistic, Neighbours
-from mercer.study.classification import ToClassify
-from mercer.study.contenders import Fold
-from mercer.study.models import load_model, save_model, verify
-from mercer.study.protocol import study
-from mercer.study.report import classification, prose, search_prose
-from mercer.study.report.page import render
-from mercer.study.rivals import choose_rivals
-from mercer.study.search import search
-from mercer.study.time_budget import Deadline, TimeBudget
-from mercer.study.timed import fit_in_time, predict_in_time
+from mercer.studies import final_fit, plan, preparation, searching
+from mercer.studies.candidates import KERNELS
+from mercer.studies.class_rivals import Logistic, Neighbours
+from mercer.studies.classification import ToClassify
+from mercer.studies.contenders import Fold
+from mercer.studies.models import load_model, save_model, verify
+from mercer.studies.protocol import study
+from mercer.studies.report import classification, prose, search_prose
+from mercer.studies.report.page import render
+from mercer.studies.rivals import choose_rivals
+from mercer.studies.search import search
+from mercer.studies.time_budget import Deadline, TimeBudget
+from mercer.studies.timed import fit_in_time, predict_in_time
 
 TOPICS = ("sea", "sky", "soil")
 

@@ -7,8 +7,8 @@ import pytest
 
 from mercer import LinearSVC, LinearSVR
 from mercer.data.table import TableError
-from mercer.study.files.table_files import read_table
-from mercer.study.models import fit_model, load_model, save_model
+from mercer.studies.files.table_files import read_table
+from mercer.studies.models import fit_model, load_model, save_model
 
 ROWS = [f"{k},text {k},{k % 2}" for k in range(200)]
 

@@ -19,8 +19,8 @@ from scipy import sparse
 
 from mercer import SVC
 from mercer.data.table import Table, TableError, TableWarning, as_table
-from mercer.study.files.table_files import LABEL, read_table
-from mercer.study.models import as_model, fit_model, load_model, save_model
+from mercer.studies.files.table_files import LABEL, read_table
+from mercer.studies.models import as_model, fit_model, load_model, save_model
 
 
 def written(folder, name, data):

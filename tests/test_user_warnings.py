@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer.data import TableError, as_table
-from mercer.study.ledger import LEDGER, Looks
-from mercer.study.protocol import study
+from mercer.studies.ledger import LEDGER, Looks
+from mercer.studies.protocol import study
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))

@@ -24,7 +24,7 @@ from mercer import (
     leave_one_out,
 )
 from mercer.kernels import RBF, On
-from mercer.study.files.libsvm_data import load_libsvm_data
+from mercer.studies.files.libsvm_data import load_libsvm_data
 
 P = 2**31 - 2  # number of columns, the largest in an svmlight file
 N, ROW = 160, 15  # rows, and entries of each

@@ -1,6 +1,6 @@
 """`python -m mercer` is `mercer`."""
 
-from mercer.study.cli import main
+from mercer.studies.cli import main
 
 if __name__ == "__main__":
     main()

@@ -287,7 +287,7 @@ def as_table(frame: Any) -> Table:
             f"table must be a mercer Table or a pandas, polars or pyarrow data frame, got {type(frame).__name__}",
             hint="call .collect() first"
             if hasattr(frame, "collect")
-            else "read a file with mercer.study.models.read_table",
+            else "read a file with mercer.studies.models.read_table",
         ) from error
     if not columns or not len(columns[0]):
         raise TableError("the table has no rows")

@@ -21,7 +21,7 @@ from mercer.solvers import StageProgress
 from mercer.specs.linear import LinearSpec
 
 if TYPE_CHECKING:
-    from mercer.study.tables import TableEncoder
+    from mercer.studies.tables import TableEncoder
 
 Names: TypeAlias = Collection[str]
 OnProgress: TypeAlias = Callable[[StageProgress], object]
@@ -169,7 +169,7 @@ class FitsFiles(TrainedLinearMachine):
         max_levels : int, default=10000
             Largest number of categories of a column that get an indicator, the most frequent ones.
         format, sep, decimal, encoding, na, limits, merge
-            How the file is read: see :func:`mercer.study.models.read_table`. By default its first rows tell.
+            How the file is read: see :func:`mercer.studies.models.read_table`. By default its first rows tell.
         zero_based : bool, default=False
             Whether an svmlight file counts features from 0, as in :func:`mercer.load_libsvm_data`.
         progress : callable, optional
@@ -181,7 +181,7 @@ class FitsFiles(TrainedLinearMachine):
             With the attributes that `fit` sets, and with `encoder_`, which encodes tables as the file was encoded.
             `predict` and `decision_function` do so with data frames whose columns have the names of the file; arrays
             must hold encoded rows, as ``encoder_.transform(table)`` returns them. It is None for svmlight.
-            `training_file_` says what the file was; :func:`mercer.study.models.model_of_file` makes a model of the
+            `training_file_` says what the file was; :func:`mercer.studies.models.model_of_file` makes a model of the
             machine, to be saved.
 
         Raises
@@ -207,7 +207,7 @@ class FitsFiles(TrainedLinearMachine):
         fits into memory. Each of its steps, usually 2 to 6, then reads all blocks twice. If the encoded table fits into
         a third of the budget, it is in memory, and the solver is that of `fit`.
         """
-        from mercer.study.fit_file import fit_file
+        from mercer.studies.fit_file import fit_file
 
         return fit_file(
             self,

@@ -1,0 +1,168 @@
+"""`mercer fit --linear`: a linear machine trained on a file that may be larger than memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer.studies.cli.file_target import FileTarget
+from mercer.studies.cli.files import check_output, is_model_file, say_written
+from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
+from mercer.studies.cli.machines import MACHINES, STREAMED, USUAL_STREAMED, check_options, is_given
+from mercer.studies.cli.messages import Failure, say
+from mercer.studies.cli.options import as_text, target_of
+
+if TYPE_CHECKING:
+    from mercer.studies.tables import TableEncoder
+
+_OPTIONS = (
+    *("table", "target", "out", "force", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
+    *("drop", "keep", "categorical", "max_levels", "missing"),
+    *("format", "sep", "decimal", "encoding", "na", "limits", "merge"),
+)
+"""Options of `mercer fit` that have a meaning with --linear, besides those of its machines."""
+
+_INSTEAD = {
+    "probability": "the models of --machine linear-logistic always have probabilities",
+    "text": "free text needs its rows in memory, so leave --linear out, or --drop the column",
+    "dates": "dates need their rows in memory, so leave --linear out, or --drop the column",
+}
+"""What to do instead of an option that has no meaning with --linear."""
+
+
+def fit_linear(
+    table: str,
+    target: str | None,
+    out: str,
+    *,
+    force: bool,
+    machine: str | None,
+    weights: str | None,
+    task: Any,
+    reading: dict[str, Any],
+    columns: dict[str, Any],
+    memory: str,
+    cache: str | None,
+    scale: bool | None,
+    options: dict[str, Any],
+) -> int:
+    """Train a linear machine on a file, and write the model; return the exit status."""
+    with ended_by_ctrl_c():
+        from mercer.data import ReadingOptions
+        from mercer.studies.cli.output import print_fit
+        from mercer.studies.models import model_of_file, save_model, table_head
+
+    _refuse_other_options(machine, cache)
+    path = Path(out)
+    check_output(path, (table,), is_model_file, force=force, mode="wb")
+    reading = {name: value for name, value in reading.items() if name != "sheet"}
+    how = ReadingOptions(**reading, text=as_text(columns))
+    head = table_head(table, how, memory)
+    for note in head.reading.notes:
+        say("note", str(note))
+    target = target_of(head, target)
+    of_file = FileTarget(table, target, head if weights is None else head.without([weights]), how, memory)
+    found = of_file.task(machine, task)
+    name = machine or USUAL_STREAMED[found]
+    check_options(name, named=machine is not None)
+    in_columns = head.sparse is None
+    if scale and not in_columns:
+        raise click.UsageError("--scale is for tables, and svmlight is never scaled", click.get_current_context())
+    about_file = {
+        "target": target if in_columns else None,
+        "memory": memory,
+        "cache": cache,
+        "sample_weight": weights,
+        "drop": _dropped(of_file, columns) if in_columns else columns["drop"],
+        "categorical": columns["categorical"],
+        "scale": in_columns and scale is not False,
+        "scale_target": found != "classification",
+        "missing": columns["missing"],
+        "max_levels": columns["max_levels"],
+        "zero_based": not in_columns,
+        **reading,
+    }
+    estimator = _machine(name, options | {"class_weight": of_file.class_weight(options["class_weight"])})
+    _fit(estimator, table, about_file)
+    status = estimator.certificate_.status
+    if status == "interrupted" and path.exists():
+        raise Failure(
+            "interrupted", f"{path} is as it was; the same command continues from its checkpoint", INTERRUPTED
+        )
+    model = model_of_file(estimator)
+    save_model(path, model)
+    if estimator.encoder_ is not None:
+        _say_filled(estimator.encoder_)
+    print_fit(model, None)
+    if status in ("interrupted", "time_limit"):
+        say("hint", "the same command continues from its checkpoint")
+    say_written(path)
+    return INTERRUPTED if status == "interrupted" else 0
+
+
+def _dropped(of_file: FileTarget, columns: dict[str, Any]) -> list[str]:
+    """Return the columns that are not used: those that the command line names, and those that number the rows."""
+    from mercer.studies.report.prose import why_left_out
+    from mercer.studies.tables import ColumnOptions, look_like_identifiers
+
+    asked = ColumnOptions(**columns)
+    asked.check(of_file.head, of_file.name)
+    identifiers = look_like_identifiers(of_file.head, of_file.name, asked)
+    for column, reason in identifiers.items():
+        say("note", why_left_out(reason, [column]))
+    return [*columns["drop"], *identifiers]
+
+
+def _say_filled(encoder: TableEncoder) -> None:
+    """Print which missing cells were filled in."""
+    from mercer.studies.tables import FILLED_IN, name_missing
+
+    counts = {rule.name: rule.n_missing for rule in encoder.rules_ if rule.n_missing}
+    if counts:
+        say("note", f"There are {name_missing(counts)}: they were {FILLED_IN}. --missing error refuses them.")
+
+
+def _machine(name: str, options: dict[str, Any]) -> Any:
+    """Return the estimator; --tol and --tol-gap are two names of its certified relative gap."""
+    gap = options["tol"] if options["tol_gap"] is None else options["tol_gap"]
+    return MACHINES[name].made(options | {"multi_class": "ovr", "tol": None, "tol_gap": gap}, None)
+
+
+def _fit(estimator: Any, table: str, about_file: dict[str, Any]) -> None:
+    """Train the machine, and show the progress."""
+    from mercer.studies.cli.progress import ConsoleProgress
+
+    try:
+        with ConsoleProgress() as progress:
+            estimator.fit_file(table, progress=progress, **about_file)
+    except KeyboardInterrupt:
+        cache = about_file["cache"]
+        blocks_folder = f"{table}.blocks" if cache is None else cache
+        hint = f"the finished blocks are kept in {blocks_folder}: the same command goes on from them"
+        raise Failure("interrupted", hint, INTERRUPTED) from None
+
+
+def _refuse_other_options(machine: str | None, cache: str | None) -> None:
+    """Raise UsageError for a machine or an option that means nothing with --linear."""
+    context = click.get_current_context()
+    if machine is not None and machine not in STREAMED:
+        raise click.UsageError(
+            f"--machine {machine} needs its rows in memory: leave --linear out, or train {', '.join(STREAMED)}", context
+        )
+    known = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {"cost"}
+    for parameter in context.command.params:
+        if parameter.name not in known and is_given(context, parameter.name or ""):
+            advice = _INSTEAD.get(parameter.name or "", "leave one of the two out")
+            raise click.UsageError(f"{parameter.opts[-1]} means nothing with --linear: {advice}", context)
+    if is_given(context, "multi_class") and context.params["multi_class"] != "ovr":
+        raise click.UsageError("--linear trains several classes by --multi-class ovr: each against the rest", context)
+    if context.params["missing"] == "drop":
+        raise click.UsageError(
+            "--missing drop means nothing with --linear: impute fills the cells in, error refuses the file", context
+        )
+    if is_given(context, "tol") and is_given(context, "tol_gap"):
+        raise click.UsageError("--tol and --tol-gap are the same with --linear: give one of them", context)
+    if cache == "":
+        raise click.UsageError("--cache names no folder", context)

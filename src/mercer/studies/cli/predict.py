@@ -1,0 +1,230 @@
+"""`mercer predict`."""
+
+from __future__ import annotations
+
+import csv
+import math
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer.studies.cli.files import check_output, load, read
+from mercer.studies.cli.in_parts import Agreement, PartWarnings, is_large, read_in_parts
+from mercer.studies.cli.messages import Failure, say
+from mercer.studies.cli.options import (
+    AnyNumber,
+    OnceCommand,
+    categorical_option,
+    force_option,
+    reading_options,
+    table_argument,
+)
+from mercer.studies.cli.predictions import is_workbook, output
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mercer.data import Table
+    from mercer.studies.models import Model
+
+
+@click.command("predict", cls=OnceCommand)
+@click.argument("model", metavar="MODEL")
+@table_argument
+@click.option("--out", metavar="FILE", help="CSV file or Excel workbook (.xlsx) to write  [default: CSV on stdout]")
+@force_option
+@click.option(
+    "--threshold",
+    type=AnyNumber(),
+    help="Two classes: predict the class that the decision value is named after where it is above  [default: 0, or the "
+    "model's costs decide]",
+)
+@click.option(
+    "--keep-columns",
+    metavar="COLUMN",
+    multiple=True,
+    help="Column of the TABLE to write beside the predictions, such as an identifier; may be repeated.",
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Write what each column contributes to the prediction, and the output of usual rows that it is added to.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Read the TABLE in parts that need at most so much memory  [default: 500MB for files of more than 256 MB]",
+)
+@reading_options
+@categorical_option
+def predict_command(
+    model: str,
+    table: str,
+    out: str | None,
+    force: bool,
+    threshold: float | None,
+    keep_columns: tuple[str, ...],
+    explain: bool,
+    memory: str | None,
+    reading: dict[str, Any],
+    categorical: tuple[str, ...],
+) -> None:
+    """Predict the rows of a TABLE: a line for each, with its label and its decision value(s), or its number.
+
+    The first column is the number of the row in the TABLE, counted from 1 below the column names. For two classes there
+    is one decision value, positive for the class that its column names; for more there is a score for each. Where the
+    model knows the probability of each class, these follow. Labels are written as the training table had them, also
+    those that a spreadsheet would take for a formula.
+
+    With --explain, the output of usual rows (base) and a contribution of each column follow. They add up to the
+    decision value, or to the number, for linear machines and kernels that are sums over columns; other machines have
+    interactions between columns. Usual rows are those of the TABLE; for a TABLE of fewer than 10 rows, they are support
+    vectors, or the mean of the training rows.
+
+    An existing file is written over only if it holds predictions with the same columns, or with --force.
+    """
+    loaded = load(model)
+    if out is not None:
+        book = is_workbook(out)
+        is_own = (lambda start: False) if book else partial(_holds_predictions, loaded)
+        check_output(Path(out), (model, table), is_own, force=force, mode="wb" if book else "w")
+    if memory is None and is_large(table):
+        memory = "500MB"
+    kept_columns = list(dict.fromkeys(keep_columns))
+    if memory is None:
+        parts = iter([read(table, reading, text=categorical, model=loaded)])
+    else:
+        parts = read_in_parts(table, reading, text=categorical, model=loaded, memory=memory)
+    agreement, warned, reference = Agreement(loaded), PartWarnings(), None
+    with output(out) as write:
+        for number, rows in enumerate(parts):
+            with nullcontext() if memory is None else warned.of(rows):
+                answers, columns = _predicted(loaded, rows, threshold)
+            if explain:
+                reference = _usual_rows(rows) if number == 0 else reference
+                columns |= _contributions(loaded, rows, reference)
+            columns = _named(rows, kept_columns, columns)
+            if number == 0:
+                write(list(columns))
+            for row in zip(*columns.values(), strict=True):
+                write(row)
+            if memory is not None:
+                agreement.add(rows, answers)
+    if memory is None:
+        _compare_with_truth(loaded, rows, answers)
+    else:
+        agreement.say()
+
+
+_ROW = "row"
+
+_USUAL = 2000  # rows of a table that explanations compare with at most
+
+
+def _named(rows: Table, kept_columns: list[str], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the columns that are written: the number of each row, the columns to keep, and the predictions."""
+    import numpy as np
+
+    names: dict[str, list[Any]] = {_ROW: rows.row_numbers(np.arange(rows.n_rows))}
+    for name in kept_columns:
+        if name in columns or name == _ROW:
+            raise Failure(
+                f"--keep-columns {name}: the predictions have a column of this name", "rename it in the table"
+            )
+        cells = rows.as_text(name)[name]
+        names[name] = ["" if cell is None else cell for cell in cells]
+    return names | columns
+
+
+def _usual_rows(rows: Table) -> Table | None:
+    """Return rows of a table to compare with; None if it has too few."""
+    import numpy as np
+
+    from mercer.studies.models import MIN_REFERENCE
+
+    if rows.n_rows < MIN_REFERENCE:
+        return None
+    return rows.take(np.sort(np.random.default_rng(0).permutation(rows.n_rows)[:_USUAL]))
+
+
+def _contributions(model: Model, rows: Table, reference: Table | None) -> dict[str, list[Any]]:
+    """Return the columns of an explanation."""
+    from mercer.studies.models import explain
+
+    found = explain(model, rows, reference)
+    columns = zip(found.columns, found.contributions.T.tolist(), strict=True)
+    return {"base": found.base.tolist()} | {f"contribution_{name}": amounts for name, amounts in columns}
+
+
+def _holds_predictions(model: Model, start: bytes) -> bool:
+    """Whether a file that begins like this has the columns of predictions of the model."""
+    import numpy as np
+
+    from mercer.studies.tables import Classes
+
+    kind = model.prediction_kind
+    n_scores = len(kind.labels) if isinstance(kind, Classes) else 1
+    columns = kind.columns(np.zeros((1, n_scores) if n_scores > 2 else 1), np.zeros(1))
+    header = next(csv.reader(start.decode("utf-8", "replace").splitlines()[:1]), [])
+    return {*columns} <= {*header}
+
+
+def _predicted(model: Model, rows: Table, threshold: float | None) -> tuple[np.ndarray, dict[str, list[Any]]]:
+    """Return the predictions of rows, and the columns that are written."""
+    from mercer.studies.tables import Classes
+
+    answers, scores = model.answer(rows)
+    if threshold is not None:
+        answers = _answers_at(threshold, model, scores)
+    columns = model.prediction_kind.columns(scores, answers)
+    if isinstance(model.prediction_kind, Classes) and model.has_probabilities:
+        shares = model.probabilities(rows).T.tolist()
+        columns |= {f"probability_{name}": one for name, one in zip(model.prediction_kind.names, shares, strict=True)}
+    return answers, columns
+
+
+def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarray:
+    """Return the labels of two classes: the second one where the decision value is above the threshold."""
+    from mercer.studies.tables import Classes
+
+    kind = model.prediction_kind
+    if not isinstance(kind, Classes) or len(kind.labels) > 2:
+        raise Failure("--threshold is for models of two classes, and this model is not one of these", "leave it out")
+    if math.isnan(threshold):
+        raise Failure("--threshold must be a number, got nan", "name a number")
+    if model.costs is not None:
+        say("note", "the threshold decides, and not the costs in the model")
+    return kind.outcomes[(scores > threshold).astype(int)]
+
+
+def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None:
+    """If the table holds the target as well, say how far the prediction agrees; else how many rows are outside."""
+    import numpy as np
+
+    if model.target is None:
+        n_outside = np.count_nonzero(answers < 0)
+        say("note", f"{n_outside:,} of {len(answers):,} rows are outside")
+        return
+    if model.target not in table:
+        return
+    known = ~table.missing(model.target)
+    if not known.any():
+        return
+    note = model.prediction_kind.agreement(table, answers, np.flatnonzero(known))
+    if _holds_training_rows(model, table):
+        known[model.training.rows] = False
+        n_trained = len(model.training.rows)
+        note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
+        if known.any():
+            note += f"; of the others, {model.prediction_kind.agreement(table, answers, np.flatnonzero(known))}"
+    say("note", note)
+
+
+def _holds_training_rows(model: Model, table: Table) -> bool:
+    """Whether this is the table that the model was trained on."""
+    training = model.training
+    is_possible = bool(training.rows.size and training.rows.max() < table.n_rows)
+    return is_possible and model.training_part(table).checksum() == training.checksum

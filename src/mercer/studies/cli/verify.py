@@ -1,0 +1,34 @@
+"""`mercer verify`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mercer.studies.cli.files import load, read
+from mercer.studies.cli.imports import ended_by_ctrl_c
+from mercer.studies.cli.messages import say
+from mercer.studies.cli.options import OnceCommand, categorical_option, reading_options, table_argument
+
+
+@click.command("verify", cls=OnceCommand)
+@click.argument("model", metavar="MODEL")
+@table_argument
+@reading_options
+@categorical_option
+def verify_command(model: str, table: str, reading: dict[str, Any], categorical: tuple[str, ...]) -> int:
+    """Recompute the certificate of a MODEL from the TABLE that it was trained on.
+
+    Exit status 1 if it is another table, or if a number does not agree.
+    """
+    with ended_by_ctrl_c():
+        from mercer.studies.cli.output import print_verification
+        from mercer.studies.models import verify
+
+    loaded = load(model)
+    verification = verify(loaded, read(table, reading, text=categorical, model=loaded))
+    print_verification(loaded, verification)
+    for finding in verification.findings:
+        say("error", finding)
+    return 0 if verification.ok else 1

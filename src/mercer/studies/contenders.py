@@ -1,0 +1,59 @@
+"""The folds that all machines of a study are chosen by, and a rival of the support vector machine as it was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mercer.data import Table
+from mercer.model_selection import spread
+from mercer.studies.tables import TableEncoder
+
+Matrix: TypeAlias = Any
+"""An encoded table: ndarray or csr_array."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """All rows, encoded by what was learnt from this fold's training rows alone, and which rows are for what.
+
+    `truth` is what all rows say: class numbers, or numbers.
+    """
+
+    X: Matrix
+    truth: np.ndarray
+    train: np.ndarray
+    validation: np.ndarray
+
+
+def encoded_folds(
+    table: Table, truth: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], encoder: TableEncoder
+) -> list[Fold]:
+    """Encode the table again for each fold, with the parameters of the encoder."""
+    return [
+        Fold(encoder.unfitted().fit(table.take(train)).transform(table), truth, train, validation)
+        for train, validation in splits
+    ]
+
+
+def thinned(fold: Fold, n_rows: int) -> Fold:
+    """Return the fold with about `n_rows` of its training rows; see `spread`."""
+    return replace(fold, train=spread(fold.train, fold.truth, n_rows))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A contender after its own small search: its best setting, and its error in each fold.
+
+    `n_rows` is the number of training rows of a fold, if it is known.
+    """
+
+    name: str
+    setting: str
+    estimator: Any
+    errors: tuple[float, ...]
+    seconds: float
+    n_rows: int = 0

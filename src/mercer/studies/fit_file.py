@@ -1,0 +1,284 @@
+"""The training of linear machines on files that are larger than memory."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.certificates import Status
+from mercer.data import check_choice, check_count, check_flag
+from mercer.estimators._from_file import FitsFiles, TrainingFile
+from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._linear_training import LinearSolutions
+from mercer.solvers import Control, Progress, StageProgress
+from mercer.solvers.rows import (
+    LinearPoint,
+    LinearProblem,
+    LinearSolution,
+    WarmStart,
+    in_turns,
+    solve,
+    start_from_sample,
+)
+from mercer.studies.files.blocks.budget import Budget
+from mercer.studies.files.blocks.cache import BlockCache, block_cache
+from mercer.studies.files.blocks.checkpoint import Checkpoints
+from mercer.studies.files.blocks.encoding import BlockEncoding, learn_encoding
+from mercer.studies.files.blocks.file_rows import FileRows, rows_of_cache
+from mercer.studies.files.blocks.sources import open_source
+from mercer.studies.files.blocks.target_levels import labels_of_texts, refuse_many_fractions, refuse_missing_words
+from mercer.studies.files.table_files import reading_options
+from mercer.studies.tables.prediction_kind import Quantity
+from mercer.studies.tables.target_numbers import check_numbers
+
+_PAUSE = 0.1  # seconds between two reports of blocks that were read
+
+OnProgress: TypeAlias = Callable[[StageProgress], object]
+Names: TypeAlias = Collection[str]
+Machine = TypeVar("Machine", bound=FitsFiles)
+
+
+def fit_file(
+    machine: Machine,
+    path: str | Path,
+    *,
+    target: str | None,
+    memory: str | int,
+    cache: str | Path | None,
+    sample_weight: str | None,
+    drop: Names,
+    categorical: Names,
+    scale: bool,
+    scale_target: bool,
+    missing: Literal["error", "impute"],
+    max_levels: int,
+    format: Any,
+    sep: str | None,
+    decimal: Any,
+    encoding: str | None,
+    na: Sequence[str],
+    limits: Any,
+    merge: Names,
+    zero_based: bool,
+    progress: OnProgress | None,
+) -> Machine:
+    """Train a linear machine on a file; see `fit_file` of the estimators, which hand over to this function."""
+    spec, control = machine._asked(), machine._control()
+    budget = Budget.of("memory", memory)
+    check_choice("missing", missing, ("error", "impute"))
+    check_flag("scale", scale)
+    if check_flag("scale_target", scale_target) and machine._task == "classification":
+        raise ValueError("scale_target is for targets that are numbers: leave it out for classes.")
+    check_count("max_levels", max_levels)
+    if not isinstance(path, (str, Path)):
+        raise TypeError(f"path must name a file, got {type(path).__name__}: `fit` takes rows in memory.")
+    for name, column in (("target", target), ("sample_weight", sample_weight)):
+        if column is not None and not isinstance(column, str):
+            raise TypeError(f"{name} must be the name of a column of the file, got {type(column).__name__}.")
+    path = Path(path)
+    folder = Path(f"{path}.blocks") if cache is None else Path(cache)
+    dropped = (drop,) if isinstance(drop, str) else tuple(drop)
+    reading = reading_options(
+        format=format,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        na=na,
+        limits=limits,
+        merge=merge,
+        text_columns=categorical,
+    )
+    source = open_source(
+        path,
+        machine._task,
+        reading,
+        target=target,
+        weights=sample_weight,
+        drop=dropped,
+        categorical=reading.text,
+        zero_based=check_flag("zero_based", zero_based),
+        head_bytes=budget.head,
+        memory=budget.reading,
+        scratch=folder,
+    )
+    reports = _Reports(progress)
+    about_blocks = {"block_bytes": budget.chunk_bytes, "text_bytes": budget.texts}
+    with block_cache(folder, path, source, **about_blocks, report=reports.parsed) as blocks:
+        reports.begin("learn the encoding")
+        learnt = learn_encoding(blocks, missing=missing, scale=scale, max_levels=max_levels)
+        labels: Labels | None = None
+        quantity = _quantity_of(blocks) if scale_target else Quantity(blocks.layout.target)
+        label_of: FloatArray | Quantity = quantity
+        if machine._task == "classification":
+            labels, label_of = _labels_of(blocks, machine.class_weight)
+        rows = rows_of_cache(blocks, learnt, label_of, budget.rows, reports.read)
+        problems = machine._problems(spec, rows, labels)
+        about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
+        about["target"] = [quantity.centre, quantity.scale]
+        about["class_weight"] = None if labels is None else labels.class_weight.tolist()
+        solutions = _solve_on_file(
+            machine, problems, reports.following(control), Checkpoints(folder, about, rows), budget.solver
+        )
+    reports.end()
+    file = TrainingFile(
+        blocks.layout.target,
+        rows.n,
+        blocks.identity["source"]["sha256"],
+        reading.as_read(blocks.identity["options"]),
+        zero_based or learnt.encoder is not None,
+        quantity.centre,
+        quantity.scale,
+    )
+    if (
+        labels is not None
+        and blocks.identity["options"].get("booleans")
+        and labels.classes.tolist() == ["False", "True"]
+    ):
+        labels = labels._replace(classes=np.array([False, True]))
+    machine._store_file_fit(spec, rows.p, labels, problems, solutions, learnt.encoder, file)
+    return machine
+
+
+def _labels_of(blocks: BlockCache, class_weight: Any) -> tuple[Labels, FloatArray]:
+    """Return the classes, and the number of the class for each place in the order of the file."""
+    texts = [*blocks.levels.of.get(blocks.layout.target, ())]
+    refuse_missing_words(blocks.layout.target, texts)
+    refuse_many_fractions(blocks.layout.target, texts)
+    sums = np.zeros(len(texts))
+    for number in range(blocks.n_blocks):
+        codes, own = blocks.read_numbers(number)
+        sums += np.bincount(codes.astype(np.intp), own, minlength=len(texts))
+    names, size = labels_of_texts(texts), len(texts)
+    if isinstance(class_weight, dict):  # booleans are texts here
+        class_weight = {str(label) if isinstance(label, bool) else label: one for label, one in class_weight.items()}
+    # Each class is named three times, so that the number of classes is small beside that of the rows.
+    labels_read = read_labels(
+        np.concatenate([names, names, names]),
+        np.concatenate([sums, np.zeros(2 * size)]),
+        class_weight,
+        3 * size,
+    )
+    return labels_read, labels_read.codes[:size].astype(np.float64)
+
+
+def _solve_on_file(
+    machine: FitsFiles, problems: Sequence[LinearProblem], control: Control, checkpoints: Checkpoints, memory: int
+) -> LinearSolutions:
+    """Solve the problems in turn, each from its checkpoint."""
+    limit = memory if machine.memory_limit is None else min(memory, machine.memory_limit)
+    about = {"memory_limit": limit, "n_jobs": machine.n_jobs}
+
+    def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
+        problem, start, began = problems[number], earlier or checkpoints.load(number), time.perf_counter()
+        if start is None and isinstance(problem.rows, FileRows):
+            start = start_from_sample(problem, problem.rows.sample(), left, **about)
+        left = left.after(time.perf_counter() - began, 0)
+        found = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
+        if len(problems) > 1 or found.certificate.status is not Status.OPTIMAL:
+            checkpoints.keep(number, LinearPoint(found.w, found.beta, found.C))
+        return found
+
+    with control.interruption:
+        solutions = in_turns(problems, control, train)
+    if all(one.certificate.status is Status.OPTIMAL for one in solutions):
+        checkpoints.clear()
+    else:
+        checkpoints.write()
+    return LinearSolutions(solutions)
+
+
+def _quantity_of(blocks: BlockCache) -> Quantity:
+    """Return the mean and the standard deviation of the targets, in two passes over them."""
+    counts, sums, bounds, squares = 0, 0.0, [math.inf, -math.inf], 0.0
+    for number in range(blocks.n_blocks):
+        targets, _ = blocks.read_numbers(number)
+        counts, sums = counts + len(targets), sums + float(targets.sum())
+        bounds = [min(bounds[0], float(targets.min())), max(bounds[1], float(targets.max()))]
+    check_numbers(blocks.layout.target, np.array(bounds))
+    centre = sums / counts
+    for number in range(blocks.n_blocks):
+        squares += float(np.square(blocks.read_numbers(number)[0] - centre).sum())
+    return Quantity(blocks.layout.target, centre, math.sqrt(squares / counts))
+
+
+def _described(encoding: BlockEncoding) -> Any:
+    """Return JSON values that differ for different encodings."""
+    if encoding.encoder is None:
+        return encoding.p
+    return [asdict(rule) for rule in encoding.encoder.rules_]  # type: ignore[call-overload]
+
+
+class _Reports:
+    """Progress reports of a fit on a file, with an estimate of the time left."""
+
+    def __init__(self, progress: OnProgress | None) -> None:
+        self._progress, self._began, self._stage = progress, time.perf_counter(), "parse"
+        self._first: tuple[int, float] | None = None
+        self._sweeps, self._last_report, self._note = 0, 0.0, ""
+        self._left: float | None = None
+
+    def begin(self, stage: str) -> None:
+        """Begin another stage."""
+        self._stage, self._began = stage, time.perf_counter()
+        self._report(StageProgress(stage))
+
+    def parsed(self, done: int, total: int | None) -> None:
+        """Report the place in the file that parsing has reached."""
+        if self._first is None:  # blocks of an earlier call took no time
+            self._first = done, time.perf_counter()
+        at, since = self._first
+        share = 0.0 if not total or done <= at else (total - done) / (done - at)
+        left = (time.perf_counter() - since) * share if share else None
+        self._report(StageProgress("parse", done, total or 0, left, unit="bytes"))
+
+    def read(self, done: int, total: int) -> None:
+        """Report that a block was read, at most ten times a second."""
+        self._sweeps += done == 1
+        now = time.perf_counter()
+        if now - self._last_report < _PAUSE:
+            return
+        note = f"sweep {self._sweeps}{self._note}" if self._stage == "solve" else ""
+        self._report(StageProgress(self._stage, done, total, self._left, note, unit="blocks"))
+
+    def following(self, control: Control) -> Control:
+        """Return the control with a callback that also reports the progress of the solver."""
+        self.begin("solve")
+        self._sweeps = 0
+        if self._progress is None:
+            return control
+        callback, last = control.callback, dict[str, tuple[float, float]]()
+
+        def report(progress: Progress) -> object:
+            first = last.setdefault(progress.stage, (progress.seconds, progress.violation))
+            self._left = _seconds_left(first, progress)
+            self._note = (
+                f", {progress.stage}: relative gap {progress.violation:.1e}, to come down to {progress.tol:.0e}"
+            )
+            self._report(StageProgress("solve", 0, 0, self._left, self._note[2:]))
+            return None if callback is None else callback(progress)
+
+        return replace(control, callback=report)
+
+    def end(self) -> None:
+        """Report nothing more."""
+        self._progress = None
+
+    def _report(self, progress: StageProgress) -> None:
+        self._last_report = time.perf_counter()
+        if self._progress is not None:
+            self._progress(progress)
+
+
+def _seconds_left(first: tuple[float, float], now: Progress) -> float | None:
+    """Estimate the time until the gap is small enough, as if it fell by the same factor in every second."""
+    seconds, gap = first
+    if not (now.seconds > seconds and 0.0 < now.violation < gap < math.inf):
+        return None
+    return (now.seconds - seconds) * max(0.0, math.log(now.violation / now.tol)) / math.log(gap / now.violation)

@@ -1,0 +1,178 @@
+"""Whether more rows would help: the cross-validated figure of the chosen setting, trained on fewer rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.gram import DEFAULT_MEMORY_LIMIT
+from mercer.model_selection import Interval, corrected_t_test
+from mercer.solvers import Control, Interruption, Limits
+from mercer.studies.candidates import Cell
+from mercer.studies.contenders import Fold, thinned
+from mercer.studies.fold_training import FoldTraining
+from mercer.studies.goal import Goal
+
+SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
+"""Shares of the training rows of each fold."""
+
+MIN_ROWS = 20
+"""Fewest training rows of a fold from which a figure says something."""
+
+SMALL_GAIN = 0.02
+"""Largest upper end of the gain by the last doubling of rows at which it is shown to be small: of a share or R²."""
+
+SMALL_SAVING = 0.04
+"""The same for a loss, as a part of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """Figures of merit by the number of training rows of a fold.
+
+    Attributes
+    ----------
+    rows : tuple of int
+    figures : tuple of float
+    errors : tuple of tuple of float
+        What the predictions in each fold cost.
+    gain : Interval, optional
+        By how much the figure rose with the last doubling of rows, and where it may lie as far as the folds differ.
+    rises : bool
+        Whether it is shown that the figure rose with the last doubling.
+    is_flat : bool
+        Whether it is shown that it rose little, if at all.
+    of_folds : tuple of tuple of float
+        The figure of each fold alone.
+    held_out : ndarray of shape (n, number of machines), or None
+        Decision values of each row (numbers: predictions) by the machine of a fold that did not learn from it, with all
+        its training rows; NaN for rows that no fold judges. None if the curve was ended before.
+    is_whole : bool
+        Whether the curve was not ended before.
+    """
+
+    rows: tuple[int, ...]
+    figures: tuple[float, ...]
+    errors: tuple[tuple[float, ...], ...]
+    gain: Interval | None = None
+    rises: bool = False
+    is_flat: bool = False
+    of_folds: tuple[tuple[float, ...], ...] = ()
+    held_out: npt.NDArray[np.float64] | None = None
+    is_whole: bool = True
+
+
+def gain_between(goal: Goal, fewer: Sequence[float], more: Sequence[float], test_share: float) -> Interval:
+    """Return by how much a figure rises from the costs of the folds with fewer rows to those with more.
+
+    Training sets of folds overlap, so their differences are not independent: the interval is that of the corrected
+    resampled t test (Nadeau & Bengio, 2003).
+
+    Parameters
+    ----------
+    goal : Goal
+    fewer, more : sequence of float
+        What the predictions in each fold cost.
+    test_share : float
+        Rows of a fold to judge by, as a multiple of those to train on.
+    """
+    saved, now = np.subtract(fewer, more), goal.figure(sum(more))
+    if saved.size < 2:
+        return Interval(now - goal.figure(sum(fewer)), -np.inf, np.inf)
+    found = corrected_t_test(saved, n_train=1.0, n_test=test_share).difference
+    ends = [now - goal.figure(sum(more) + saved.size * one) for one in (found.value, found.low, found.high)]
+    return Interval(*ends)
+
+
+def learning_curve(
+    goal: Goal, best: Cell, folds: Sequence[Fold], *, tol: float, max_seconds: float | None, interruption: Interruption
+) -> LearningCurve:
+    """Train the chosen setting on parts of the training rows of each fold, and judge it on the fold.
+
+    Parameters
+    ----------
+    goal : Goal
+    best : Cell
+        The chosen setting.
+    folds : sequence of Fold
+    tol : float
+        KKT violation of each machine.
+    max_seconds : float, optional
+        No further part is begun after that.
+    interruption : Interruption
+        A request ends the curve; parts that are finished stay.
+    """
+    n_rows = int(np.mean([len(fold.train) for fold in folds]))
+    until = None if max_seconds is None else time.perf_counter() + max_seconds
+    rows: list[int] = []
+    figures: list[float] = []
+    costs: list[tuple[float, ...]] = []
+    trainings: list[FoldTraining] = []
+    for share in SHARES:
+        size = round(share * n_rows)
+        if size < MIN_ROWS:
+            continue
+        trainings = []
+        for fold in folds:
+            fewer = thinned(fold, round(share * len(fold.train)))
+            left = None if until is None else max(0.0, until - time.perf_counter())
+            kernel = best.choice.kernel(fewer.X[fewer.train])
+            training = goal.training(kernel, best.epsilon, fewer, DEFAULT_MEMORY_LIMIT // len(folds))
+            training.train(best.C, Control(Limits(tol=tol, max_seconds=left), None, interruption))
+            if interruption.requested or (until is not None and time.perf_counter() >= until):
+                return curve_of(goal, folds, rows, figures, costs, None)
+            trainings.append(training)
+        truths = [fold.truth[fold.validation] for fold in folds]
+        errors = goal.errors([one.values() for one in trainings], truths, trainings[0].scheme)
+        rows.append(size)
+        costs.append(errors)
+        figures.append(goal.figure(sum(errors)))
+    return curve_of(goal, folds, rows, figures, costs, trainings)
+
+
+def curve_of(
+    goal: Goal,
+    folds: Sequence[Fold],
+    rows: Sequence[int],
+    figures: Sequence[float],
+    costs: Sequence[tuple[float, ...]],
+    trainings: Sequence[FoldTraining] | None,
+) -> LearningCurve:
+    """Return the curve; `trainings` are those with all rows, None if they were not finished."""
+    judged = np.array([len(fold.validation) for fold in folds], dtype=np.float64)
+    of_folds = tuple(
+        tuple(goal.figure(cost * judged.sum() / n) for cost, n in zip(one, judged, strict=True)) for one in costs
+    )
+    share = float(np.mean([len(fold.validation) / len(fold.train) for fold in folds]))
+    # A dip between two points is no growth: all rows must do better than a quarter of them as well.
+    gains = [gain_between(goal, one, costs[-1], share) for one in costs[-3:-1]]
+    rises = bool(gains) and all(one.low > 0.0 for one in gains)
+    limit = SMALL_SAVING * abs(figures[-1]) if figures and goal.is_loss else SMALL_GAIN
+    if goal.largest_row_loss is not None:  # a difference that no row has shown may be there all the same
+        limit -= 1.0 - 0.025 ** (1.0 / judged.sum())
+    return LearningCurve(
+        tuple(rows),
+        tuple(figures),
+        tuple(costs),
+        gains[-1] if gains else None,
+        rises,
+        bool(gains) and not rises and gains[-1].high <= limit,
+        of_folds,
+        None if trainings is None else _held_out(trainings),
+        is_whole=trainings is not None,
+    )
+
+
+def _held_out(trainings: Sequence[FoldTraining]) -> npt.NDArray[np.float64] | None:
+    """Return the values of all validation rows, in the order of the rows."""
+    if not trainings:
+        return None
+    values = [training.values() for training in trainings]
+    found = np.full((len(trainings[0].fold.truth), values[0].shape[1]), np.nan)
+    for training, of_fold in zip(trainings, values, strict=True):
+        found[training.fold.validation] = of_fold
+    return found

@@ -1,0 +1,332 @@
+"""LIBSVM's model files as text: the content, writing, and reading of untrusted files.
+
+Nothing in a file is executed. Numbers in the header do not allocate memory: memory grows only with the data read.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from operator import le
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from mercer._typing import FloatArray, IndexArray
+from mercer.data import CSR, MAX_FEATURES, Dense, Vectors
+from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
+from mercer.studies.files.file_formats import BYTE_ORDER_MARK
+from mercer.studies.files.libsvm_data import MAX_NUMBER, LibsvmFileError, digits, shown
+
+CLASSIFIERS = ("c_svc", "nu_svc")
+KINDS = (*CLASSIFIERS, "one_class", "epsilon_svr", "nu_svr")
+
+KERNELS: dict[type[Kernel], tuple[str, str, tuple[str, ...]]] = {
+    Linear: ("linear", "linear", ()),
+    Polynomial: ("polynomial", "poly", ("degree", "gamma", "coef0")),
+    RBF: ("rbf", "rbf", ("gamma",)),
+    Sigmoid: ("sigmoid", "sigmoid", ("gamma", "coef0")),
+    Precomputed: ("precomputed", "precomputed", ()),
+}
+"""LIBSVM's and scikit-learn's name of a kernel, and its parameters."""
+
+LEFT_BEHIND = ("probA", "probB", "prob_density_marks")
+"""Header lines of probability estimates, which are checked but not used."""
+
+MAX_COEFFICIENT_BYTES = 2**31
+"""Largest number of bytes for the coefficients of all pairs of classes, which may be many times the file size."""
+
+_WORDS = {
+    *("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "nr_sv"),
+    *LEFT_BEHIND,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LibsvmModel:
+    """The content of a LIBSVM model file.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    kernel : Kernel
+    rho : ndarray of shape (n_pairs,)
+        Minus the biases of the class pairs (0, 1), (0, 2), ..., (1, 2), ...
+    labels, n_support : ndarray of shape (n_classes,)
+        Labels in the order of the classes, and the number of support vectors of each; only for classifiers.
+    coefficients : ndarray of shape (n_SV, n_classes - 1)
+        Signed coefficients against the other classes in order, positive in the first class of a pair. Support vectors
+        are sorted by class. One column if there are no classes.
+    support : Vectors, or ndarray of int64 of shape (n_SV,)
+        The support vectors, or for kernel values their indices among the training rows, counted from 0.
+    left_behind : tuple of str
+        Header lines that were not used.
+    """
+
+    kind: str
+    kernel: Kernel
+    rho: FloatArray
+    labels: IndexArray
+    n_support: IndexArray
+    coefficients: FloatArray
+    support: Vectors | IndexArray
+    left_behind: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the file."""
+        name, _, parameters = KERNELS[type(self.kernel)]
+        yield f"svm_type {self.kind}\n"
+        yield f"kernel_type {name}\n"
+        for parameter in parameters:
+            yield f"{parameter} {digits(float(getattr(self.kernel, parameter)))}\n"
+        yield f"nr_class {max(2, self.labels.size)}\n"
+        yield f"total_sv {len(self.coefficients)}\n"
+        yield f"rho {_joined(self.rho)}\n"
+        if self.labels.size:
+            yield f"label {' '.join(map(str, self.labels.tolist()))}\n"
+            yield f"nr_sv {' '.join(map(str, self.n_support.tolist()))}\n"
+        yield "SV\n"
+        for coefficients, vector in zip(self.coefficients, self._vectors(), strict=True):
+            yield f"{_joined(coefficients)} {vector}\n"
+
+    def _vectors(self) -> Iterator[str]:
+        if not isinstance(self.support, Vectors):
+            yield from (f"0:{row + 1}" for row in self.support.tolist())
+            return
+        rows = self.support.float64()
+        matrix = rows if sparse.issparse(rows) else sparse.csr_array(rows)
+        for start, end in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
+            entries = zip(matrix.indices[start:end].tolist(), matrix.data[start:end].tolist(), strict=True)
+            yield " ".join(f"{j + 1}:{digits(value)}" for j, value in entries)
+
+
+def _joined(values: FloatArray) -> str:
+    return " ".join(map(digits, values.tolist()))
+
+
+def read_model(path: str | Path, *, n_features: int | None, zero_based: bool) -> LibsvmModel:
+    """Read a model file.
+
+    Raises
+    ------
+    LibsvmFileError
+        If a line is invalid; the message names it.
+    OSError
+        If the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        text = _Text(path, file)
+        header = _Header.read(text)
+        kind = header.choice("svm_type", KINDS)
+        kernel = header.kernel()
+        n_classes = header.integers("nr_class", 1, at_least=2)[0]
+        if kind not in CLASSIFIERS and n_classes != 2:
+            header.refuse("nr_class", f"nr_class is 2 in a model of {kind}, got {n_classes}")
+        n_support = header.integers("total_sv", 1, at_least=0)[0]
+        rho = np.array(header.numbers("rho", n_classes * (n_classes - 1) // 2))
+        if n_classes > 2 and 8 * n_support * rho.size > MAX_COEFFICIENT_BYTES:
+            header.refuse(
+                "total_sv",
+                f"{n_support} support vectors of {n_classes} classes would take more than "
+                f"{MAX_COEFFICIENT_BYTES >> 30} GiB for their coefficients",
+            )
+        labels = counts = np.zeros(0, dtype=np.int64)
+        if kind in CLASSIFIERS:
+            labels = np.array(header.integers("label", n_classes, at_least=-MAX_NUMBER - 1))
+            counts = np.array(header.integers("nr_sv", n_classes, at_least=0, below=n_support + 1), dtype=np.int64)
+            if np.unique(labels).size < labels.size:
+                header.refuse("label", "a label stands twice")
+            if counts.sum() != n_support:
+                header.refuse("nr_sv", f"the counts sum to {counts.sum()}, and total_sv is {n_support}")
+        left_behind = header.left_behind(kind)
+        values = isinstance(kernel, Precomputed)
+        coefficients, matrix = _read_support(text, n_support, n_classes - 1, values, 0 if zero_based else 1)
+    support = _serials(path, matrix, n_features) if values else _vectors(path, matrix, n_features)
+    return LibsvmModel(kind, kernel, rho, labels, counts, coefficients, support, left_behind)
+
+
+class _Text:
+    """The lines of a file, split into words."""
+
+    def __init__(self, path: str | Path, file: Any) -> None:
+        self.path, self.number, self._lines = path, 0, iter(file)
+
+    def words(self) -> list[bytes] | None:
+        """Return the words of the next line; None at the end of the file."""
+        line = next(self._lines, None)
+        if line is None:
+            return None
+        self.number += 1
+        if self.number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+            if line.startswith(b"solver_type"):
+                self.refuse(
+                    "this is a model file of LIBLINEAR, which has no support vectors; LIBSVM's begin with svm_type"
+                )
+        if b"_" in line and line.split(None, 1)[0].decode("ascii", "replace") not in _WORDS | {"SV"}:
+            self.refuse("there is an underscore")  # Python reads 1_000 as a number, LIBSVM does not
+        return line.split()
+
+    def refuse(self, reason: str, number: int | None = None) -> NoReturn:
+        raise LibsvmFileError(f"{self.path}, line {self.number if number is None else number}: {reason}")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The lines before the support vectors: for each key, its line number and words."""
+
+    text: _Text
+    found: Mapping[str, tuple[int, list[bytes]]]
+
+    @classmethod
+    def read(cls, text: _Text) -> _Header:
+        found: dict[str, tuple[int, list[bytes]]] = {}
+        while (words := text.words()) != [b"SV"]:
+            if words is None:
+                text.refuse("the file ends before its support vectors, which follow a line SV")
+            if not words:
+                continue
+            key = words[0].decode("ascii", "replace")
+            if key not in _WORDS:
+                text.refuse(f"{shown(words[0])} begins no line of a LIBSVM model file")
+            if key in found:
+                text.refuse(f"{key} stands here again, after line {found[key][0]}")
+            found[key] = text.number, words[1:]
+        return cls(text, found)
+
+    def refuse(self, key: str, reason: str) -> NoReturn:
+        self.text.refuse(reason, self.found[key][0])
+
+    def words(self, key: str, count: int | None) -> list[bytes]:
+        """Return the words after a key; their number must be `count`, if given."""
+        if key not in self.found:
+            self.text.refuse(f"there is no line {key} before this one")
+        words = self.found[key][1]
+        if count is not None and len(words) != count:
+            self.refuse(key, f"{key} must be followed by {count} word(s), got {len(words)}")
+        return words
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        word = self.words(key, 1)[0]
+        found = word.decode("ascii", "replace")
+        if found not in allowed:
+            self.refuse(key, f"{key} must be one of {', '.join(allowed)}, got {shown(word)}")
+        return found
+
+    def numbers(self, key: str, count: int | None) -> list[float]:
+        """Return the finite numbers after a key."""
+        words = self.words(key, count)
+        try:
+            found = list(map(float, words))
+        except ValueError:
+            self.refuse(key, f"{key} must be followed by numbers, got {shown(b' '.join(words))}")
+        if b"_" in b"".join(words) or not np.isfinite(found).all():
+            self.refuse(key, f"{key} must be followed by finite numbers, got {shown(b' '.join(words))}")
+        return found
+
+    def integers(self, key: str, count: int, *, at_least: int, below: int = MAX_NUMBER + 1) -> list[int]:
+        """Return the integers after a key, which must be in the range of C's int."""
+        words = self.words(key, count)
+        try:
+            found = list(map(int, words))
+        except ValueError:
+            self.refuse(key, f"{key} must be followed by integers, got {shown(b' '.join(words))}")
+        if b"_" in b"".join(words) or not all(at_least <= one < below for one in found):
+            bound = f"from {at_least} to {below - 1}"
+            self.refuse(key, f"{key} must be followed by integers {bound}, got {shown(b' '.join(words))}")
+        return found
+
+    def kernel(self) -> Kernel:
+        """Return the kernel with its parameters; other parameters are ignored, as in LIBSVM."""
+        names = {theirs: (ours, parameters) for theirs, ours, parameters in KERNELS.values()}
+        name, parameters = names[self.choice("kernel_type", tuple(names))]
+        given: dict[str, Any] = {}
+        for key in parameters:
+            given[key] = self.integers(key, 1, at_least=0)[0] if key == "degree" else self.numbers(key, 1)[0]
+            if key == "gamma" and given[key] < 0.0:
+                self.refuse(key, f"gamma must be >= 0, got {given[key]:g}")
+        return as_kernel(name, **given)
+
+    def left_behind(self, kind: str) -> tuple[str, ...]:
+        """Return the keys of probability estimates; refuse other lines that do not belong to this kind of model."""
+        if kind not in CLASSIFIERS:
+            for key in ("label", "nr_sv"):
+                if key in self.found:
+                    self.refuse(key, f"{key} has no place in a model of {kind}")
+        for key in LEFT_BEHIND:
+            if key in self.found:
+                self.numbers(key, None)
+        return tuple(key for key in LEFT_BEHIND if key in self.found)
+
+
+def _read_support(
+    text: _Text, n_support: int, n_coefficients: int, values: bool, first: int
+) -> tuple[FloatArray, sparse.csr_array]:
+    """Return the coefficients, and the matrix of support vectors (or one column of serial numbers)."""
+    coefficients, stored, numbers, starts = array("d"), array("d"), array("q"), array("q", [0])
+    begins = text.number + 1
+    first = 0 if values else first
+    for count in range(n_support):
+        words = text.words()
+        if words is None:
+            text.refuse(f"the file ends after {count} of {n_support} support vectors")
+        if len(words) < n_coefficients:
+            text.refuse(f"a support vector must begin with {n_coefficients} coefficient(s), got {len(words)} word(s)")
+        index = _read_vector(text, words, n_coefficients, coefficients, stored)
+        if index and (index[0] < first or index[-1] >= MAX_FEATURES or any(map(le, index[1:], index))):
+            hint = " (a file that counts from 0 takes zero_based=True)" if index[0] == 0 else ""
+            text.refuse(f"feature numbers must rise, from {first} to {MAX_FEATURES - 1} at most{hint}")
+        if values and index != [0]:
+            text.refuse("a support vector of kernel values must be 0:serial")
+        numbers.extend(index)
+        starts.append(len(numbers))
+    while (words := text.words()) is not None:
+        if words:
+            text.refuse(f"there is more after {n_support} support vectors")
+    weights = np.frombuffer(coefficients) if coefficients else np.zeros(0)
+    entries = np.frombuffer(stored) if stored else np.zeros(0)
+    ends = np.frombuffer(starts, dtype=np.int64)
+    for found, rows in ((weights, np.arange(0, weights.size + 1, n_coefficients)), (entries, ends)):
+        bad = np.flatnonzero(~np.isfinite(found))
+        if bad.size:
+            text.refuse("a number is NaN or infinite", begins + int(np.searchsorted(rows, bad[0], side="right")) - 1)
+    columns = (np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, dtype=np.int64)) - first
+    shape = (n_support, int(columns.max(initial=-1)) + 1)
+    return weights.reshape(n_support, n_coefficients), sparse.csr_array((entries, columns, ends), shape)
+
+
+def _read_vector(text: _Text, words: list[bytes], n_coefficients: int, coefficients: Any, stored: Any) -> list[int]:
+    """Append the coefficients and values of a line to the arrays, and return its feature numbers."""
+    try:
+        coefficients.extend(map(float, words[:n_coefficients]))
+        if len(words) == n_coefficients:
+            return []
+        index, entries = zip(*(word.split(b":") for word in words[n_coefficients:]), strict=True)
+        stored.extend(map(float, entries))
+        return list(map(int, index))
+    except ValueError:
+        text.refuse(f"a support vector must be {n_coefficients} coefficient(s) and then number:value, such as 7:0.5")
+
+
+def _vectors(path: str | Path, matrix: sparse.csr_array, n_features: int | None) -> Vectors:
+    n, p = matrix.shape
+    if n_features is not None and n_features < p:
+        raise LibsvmFileError(f"{path} has a feature of number {p}, beyond n_features={n_features}")
+    if n_features is None and not p:
+        raise LibsvmFileError(f"{path} has no support vector that says how many features there are: give n_features")
+    shape = (n, p if n_features is None else n_features)
+    wide = sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape)
+    return Dense(wide.toarray()) if 2 * wide.nnz >= n * shape[1] else CSR(wide)
+
+
+def _serials(path: str | Path, matrix: sparse.csr_array, n_features: int | None) -> IndexArray:
+    most = MAX_NUMBER if n_features is None else n_features
+    bad = np.flatnonzero((matrix.data != np.rint(matrix.data)) | (matrix.data < 1) | (matrix.data > most))
+    if bad.size:
+        found = matrix.data[bad[0]]
+        raise LibsvmFileError(f"{path}: serial numbers must be integers from 1 to {most}, got {found:g}")
+    return matrix.data.astype(np.int64) - 1

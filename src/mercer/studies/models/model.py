@@ -1,0 +1,367 @@
+"""A trained machine as a value, with all that prediction and verification need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates import Certificate, combine
+from mercer.data import (
+    Reading,
+    Table,
+    TableWarning,
+    Vectors,
+    as_data,
+    as_table,
+    distinct,
+    in_one_spelling,
+    lazy_property,
+    warn_user,
+)
+from mercer.kernels import Kernel
+from mercer.model_selection import Seal
+from mercer.multiclass import Calibration, Coefficients, Entries, least_expected_cost
+from mercer.problems import Problem, has_width
+from mercer.specs import MachineSpec, Point, QuadraticSpec
+from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.tables.prediction_kind import Classes, PartTask, PredictionKind
+from mercer.studies.tables.rare import with_rest
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One machine of a model, or one output of a machine with several outputs.
+
+    Attributes
+    ----------
+    support : ndarray of int64
+        Its support vectors, as positions in the model's `support_rows`. A row with two nonzero variables, one of each
+        sign, is listed twice.
+    beta : ndarray of float64
+        The signed coefficients of the support vectors.
+    bias : float
+    half_width : float or None
+        Half the distance between the levels of its two groups: the margin rho of NuSVC, the epsilon of NuSVR. None for
+        machines with at most one group.
+    certificate : Certificate, Separation or None
+        The claim that was computed in training. If one problem has several outputs, only the first has the claim. None
+        if nothing is claimed.
+    multipliers : ndarray of float64 or None
+        A dual point at the support vectors, if the coefficients do not determine it (`GradientKernelSVC`).
+    duals : ndarray of float64 of shape (n,) or None
+        A dual coefficient for each training row, of machines that the training rows do not represent (`LinearSVC`).
+    """
+
+    support: npt.NDArray[np.int64]
+    beta: npt.NDArray[np.float64]
+    bias: float
+    half_width: float | None
+    certificate: Any
+    multipliers: npt.NDArray[np.float64] | None = None
+    duals: npt.NDArray[np.float64] | None = None
+
+    @property
+    def divisor(self) -> float:
+        """Divisor of decision values that scales the margin to 1: rho of NuSVC if it is positive, otherwise 1."""
+        found = self.half_width
+        return found if found is not None and has_width(found, self.certificate.decision_error) else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The training data of a model, in a form that `verify` can compare with a table.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Indices of the training rows in the table.
+    checksum : str
+        Checksum of the cells of these rows, in the columns that the model uses and the target.
+    class_weight : ndarray of float64, or None
+        One weight for each class; None without classes.
+    sample_weight : ndarray of float64, or None
+        One weight for each training row; None if all are 1.
+    weight_column : str or None
+        The column of the table that these weights are from, if they are from one.
+    n_streamed : int or None
+        Number of training rows, if they were streamed from a file: `rows` is empty then. None otherwise.
+    """
+
+    rows: npt.NDArray[np.int64]
+    checksum: str
+    class_weight: npt.NDArray[np.float64] | None = None
+    sample_weight: npt.NDArray[np.float64] | None = None
+    weight_column: str | None = None
+    n_streamed: int | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows."""
+        return len(self.rows) if self.n_streamed is None else self.n_streamed
+
+    def penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return C_i of each training row; `truth` has its class number."""
+        # The factors are multiplied in the same order as in the fit, so that bounds are exactly equal.
+        by_row = np.full(truth.size, C) if self.class_weight is None else C * self.class_weight[truth]
+        return by_row if self.sample_weight is None else by_row * self.sample_weight
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A trained machine for the rows of a table.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+        Encodes a table as a matrix, by rules from the training rows.
+    prediction_kind : PredictionKind
+        The kind of prediction.
+    machine_spec : MachineSpec
+        The parameters of the machine.
+    kernel : Kernel
+    support_rows : ndarray of int64
+        The support vectors of all parts, as positions among the training rows; empty if they are not training rows (the
+        centres of a network, the w of a linear machine).
+    support_vectors : Vectors
+        The support vectors as encoded rows.
+    parts : tuple of Part
+    training : Training
+    calibration : Calibration or None
+        Maps decision values to probabilities, if the machine was fitted with ``probability=True``.
+    seal : Seal or None
+        The record of the sealed test part, if there was one.
+    reading : Reading
+        How the table of the training was read: it decides what the file of a table to predict leaves open.
+    costs : ndarray of float64 of shape (n_classes, n_classes) or None
+        Cost of predicting each class (second axis) for rows of each class (first axis). The prediction is then the
+        class with the least expected cost, by the model's probabilities. None: the class with the largest score.
+    """
+
+    encoder: TableEncoder
+    prediction_kind: PredictionKind
+    machine_spec: MachineSpec
+    kernel: Kernel
+    support_rows: npt.NDArray[np.int64]
+    support_vectors: Vectors
+    parts: tuple[Part, ...]
+    training: Training
+    calibration: Calibration | None = None
+    seal: Seal | None = None
+    reading: Reading = field(default_factory=Reading)
+    costs: npt.NDArray[np.float64] | None = None
+
+    @property
+    def target(self) -> str | None:
+        """Target column; None without a target."""
+        return self.prediction_kind.column
+
+    @property
+    def certificate(self) -> Any:
+        """Combined certificate of all parts; None if the machine does not claim an optimum."""
+        return combined([part.certificate for part in self.parts])
+
+    def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
+        """Return the decision values of all parts, (n, number of parts), in float64."""
+        return self._values(self._encoded(table))
+
+    def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
+        return self.machine_spec.values(self.kernel, data, self.support_vectors, *self.machines)
+
+    def point(self, parts: tuple[Part, ...], rows: npt.NDArray[np.int64]) -> Point:
+        """Return the point of a problem whose outputs are these parts, on the given training rows.
+
+        Raises
+        ------
+        ValueError
+            If a part has support vectors that are not among these rows.
+        """
+        n_vectors, vectors = self.support_vectors.n, self.support_vectors
+        beta = np.zeros((n_vectors, len(parts)))
+        multipliers = None if parts[0].multipliers is None else np.zeros(n_vectors)
+        for column, part in enumerate(parts):
+            beta[part.support, column] = part.beta
+            if multipliers is not None:
+                multipliers[part.support] = part.multipliers
+        bias = np.array([part.bias for part in parts])
+        if self.machine_spec.own_vectors is not None:
+            known_duals = [part.duals[rows] for part in parts if part.duals is not None]
+            return Point(beta, bias, vectors, np.column_stack(known_duals) if known_duals else None)
+        place = np.full(len(self.training.rows), -1)
+        place[rows] = np.arange(rows.size)
+        used = distinct(np.concatenate([part.support for part in parts]))
+        where = place[self.support_rows[used]]
+        if (where < 0).any():
+            raise ValueError("a machine has support vectors of classes that it does not separate")
+        found = np.zeros((rows.size, len(parts)))
+        found[where] = beta[used]
+        if multipliers is None:
+            return Point(found, bias)
+        duals = np.zeros(rows.size)
+        duals[where] = multipliers[used]
+        return Point(found, bias, multipliers=duals)
+
+    @lazy_property
+    def machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
+        """Coefficients and biases of all parts, combined for prediction."""
+        parts = self.parts
+        machines = np.arange(len(parts)).repeat([part.support.size for part in parts])
+        beta, biases = np.concatenate([part.beta for part in parts]), np.array([part.bias for part in parts])
+        if self.machine_spec.is_scaled:
+            divisors = np.array([part.divisor for part in parts])
+            beta, biases = beta / divisors[machines], biases / divisors
+        vectors = np.concatenate([part.support for part in parts])
+        return self.prediction_kind.machines(
+            Entries(vectors, machines, beta, self.support_vectors.n, len(parts)), biases
+        )
+
+    def scores(self, table: Any) -> npt.NDArray[np.float64]:
+        """Return the scores of each row: see `scores` of the model's `prediction_kind`."""
+        return self._scores(self._encoded(table))
+
+    def _scores(self, data: Vectors) -> npt.NDArray[np.float64]:
+        return self.prediction_kind.scores(self._values(data), lambda: self.kernel.diag(data))
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the model has probabilities of the classes."""
+        return (
+            self.calibration is not None or self.machine_spec.probabilities(np.zeros((1, len(self.parts)))) is not None
+        )
+
+    def probabilities(self, table: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of each class, (n, n_classes), in the order of the labels.
+
+        Raises
+        ------
+        ValueError
+            If the model has no probabilities.
+        """
+        return self._probabilities(self.decision_values(table))
+
+    def _probabilities(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        make = self.machine_spec.probabilities if self.calibration is None else self.calibration.probabilities
+        found = make(values)
+        if found is None:
+            raise ValueError(
+                f"this {self.machine_spec.machine} knows no probabilities: fit an SVC or a NuSVC with "
+                "probability=True, or a KernelLogisticRegression."
+            )
+        return found
+
+    def predict(self, table: Any) -> npt.NDArray[Any]:
+        """Return the prediction for each row of a table or data frame: a label, a number, or 1 inside and -1 outside.
+
+        Warns
+        -----
+        TableWarning
+            If the table has categories or sparse features that no training row has.
+        """
+        self._warn_of_unseen(table)
+        data = self._encoded(table)
+        if not self.machine_spec.is_sum or self.costs is not None:
+            return self._answers(self._values(data), data)[0]
+        found = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self.machines)
+        return self.prediction_kind.answers(self._scores(data)) if found is None else found
+
+    def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+        """Return the predictions and the scores that decide them; warns like `predict`."""
+        self._warn_of_unseen(table)
+        data = self._encoded(table)
+        return self._answers(self._values(data), data)
+
+    def _answers(
+        self, values: npt.NDArray[np.float64], data: Vectors
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+        scores = self.prediction_kind.scores(values, lambda: self.kernel.diag(data))
+        if self.costs is None:
+            return self.prediction_kind.answers(scores), scores
+        assert isinstance(self.prediction_kind, Classes)
+        return self.prediction_kind.outcomes[least_expected_cost(self._probabilities(values), self.costs)], scores
+
+    def _warn_of_unseen(self, table: Any) -> None:
+        for sentence in self.encoder.describe_unseen(self._as_read(table)):
+            warn_user(sentence, TableWarning)
+
+    def row_weights(
+        self, truth: npt.NDArray[Any], rows: npt.NDArray[np.int64], targets: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Return the weights of the rows of a problem with these targets; `truth` has the class number of all rows."""
+        training = self.training
+        by_class = np.ones(rows.size) if training.class_weight is None else training.class_weight[truth[rows]]
+        scheme = self.prediction_kind.scheme if isinstance(self.prediction_kind, Classes) else ""
+        by_rest = scheme == "ovr" and len(self.parts) > 1
+        factors = self.machine_spec.row_weights(by_class, targets, by_rest=by_rest)
+        return factors if training.sample_weight is None else factors * training.sample_weight[rows]
+
+    def _encoded(self, table: Any) -> Vectors:
+        return as_data(self.encoder.transform(self._as_read(table)))
+
+    def _as_read(self, table: Any) -> Table:
+        """Return a table with the spellings merged that were merged in training."""
+        table = as_table(table)
+        if not self.reading.merged:
+            return table
+        names = [name for name in self.reading.merged - table.reading.merged if name in table]
+        columns = {name: in_one_spelling(table[name]) for name in names}
+        return replace(table, columns=tuple(columns.get(name, table[name]) for name in table.names))
+
+    def with_classes(self, table: Table) -> Table:
+        """Return the table with the class of merged rare ones in place of classes that the model does not know."""
+        kind, rest = self.prediction_kind, self.reading.rest
+        if not rest or not isinstance(kind, Classes) or kind.column not in table:
+            return table
+        return with_rest(table, kind.column, kind.names, rest)
+
+    def training_part(self, table: Table) -> Table:
+        """Return the training rows of the table, with the target and the columns that the model uses."""
+        target = self.prediction_kind.column
+        if target is not None and self.prediction_kind.is_text:
+            table = self.with_classes(table).as_text(target)
+        return used_part(table, self.encoder, target, self.training.rows)
+
+
+def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt.NDArray[np.int64]) -> Table:
+    """Return these rows of the table, with the target and the columns that an encoder uses."""
+    if encoder.dense_block_ is not None:
+        table = table.densified(encoder.dense_block_)
+    names = [rule.name for rule in encoder.rules_]
+    return table.take(rows).select(names if target is None else [*names, target])
+
+
+def combined(claims: list[Any]) -> Any:
+    """Return the combined claim of several parts; None if they have no certificate."""
+    known = [one for one in claims if one is not None]
+    return combine(known) if known and isinstance(known[0], Certificate) else None
+
+
+def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the point of a problem whose nonzero variables are `beta`, each for one of these rows.
+
+    If a row has two variables, one of each sign, the positive one comes first in the problem.
+    """
+    point = np.zeros(problem.n)
+    point[rows if problem.rows is None else np.where(beta > 0.0, rows, rows + problem.n_rows)] = beta
+    return point
+
+
+def grouped(
+    machine_spec: MachineSpec, tasks: Sequence[PartTask]
+) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    """Return the rows and targets of each problem: (n,), or (n, n_parts) for a problem whose outputs are all parts.
+
+    Without a box-constrained problem, targets are (n, 1) if each part is a problem.
+    """
+    if machine_spec.is_whole:
+        return [(tasks[0].rows, np.column_stack([task.targets for task in tasks]))]
+    if isinstance(machine_spec, QuadraticSpec):
+        return [(task.rows, task.targets) for task in tasks]
+    return [(task.rows, task.targets[:, None]) for task in tasks]
+
+
+def grouped_parts(model: Model) -> list[tuple[Part, ...]]:
+    """Return the parts of each problem."""
+    return [model.parts] if model.machine_spec.is_whole else [(part,) for part in model.parts]

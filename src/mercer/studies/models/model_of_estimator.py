@@ -1,0 +1,428 @@
+"""Models of machines: a machine is fitted on a table, or was fitted on given arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeAlias, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import clone, is_regressor
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from mercer.certificates import QuadraticEvidence, Solution, dual_objective
+from mercer.data import Table, TableError, TableWarning, Vectors, as_data, as_table, listing, target_column, warn_user
+from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, RBFNetworkClassifier
+from mercer.gram import Gram
+from mercer.multiclass import JOINT, SCHEMES
+from mercer.problems import Problem, inner
+from mercer.specs import QuadraticSpec
+from mercer.studies.models.claim_checks import AGREEMENT, Slack, recomputed
+from mercer.studies.models.fitted_state import Other, check_rows_are_numbers, trained
+from mercer.studies.models.model import Model, Part, grouped, grouped_parts
+from mercer.studies.models.training_set import TrainingSet, encode_training_rows
+from mercer.studies.tables.column_checks import examine_text, suspicious_columns
+from mercer.studies.tables.encoding import Kind, Missing, TableEncoder
+from mercer.studies.tables.kinds import find_kinds
+from mercer.studies.tables.prediction_kind import (
+    Classes,
+    Membership,
+    PartTask,
+    PredictionKind,
+    Quantity,
+    class_codes,
+)
+from mercer.studies.tables.target_numbers import numbers
+
+Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
+"""Machines that solve and certify a box-constrained problem."""
+
+Machine: TypeAlias = Dual | Other
+"""The machines that can become a model: classifiers, regressors and novelty detectors."""
+
+_CLASSIFIERS, _NOVELTY = (SVC, NuSVC), (OneClassSVM, SVDD)
+
+_OTHERS = "X, y and sample_weight must be what the machine was fitted on, but rows or {} differ"
+
+
+def fit_model(
+    table: Any,
+    target: str | None,
+    machine: Machine,
+    *,
+    rows: npt.NDArray[np.int64] | None = None,
+    sample_weight: Any = None,
+    keep: Iterable[str] = (),
+    missing: Missing = "error",
+    encoder: TableEncoder | None = None,
+) -> Model:
+    """Encode a table, train a machine on it, and return a model with the data for prediction and verification.
+
+    Columns that look like row identifiers are not used, dates become parts of dates, and free text becomes weights of
+    its words, as on the command line. A target of numbers is
+    standardised like columns of numbers: so `epsilon` and `tol` of a regressor are in units of its standard deviation,
+    and `C` is the penalty of one unit. Predictions are in the unit of the target.
+
+    Parameters
+    ----------
+    table, rows
+        See `encode_training_rows`.
+    target : str or None
+        Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
+    machine : any machine of mercer
+        Its parameters are used; a copy of it is fitted.
+    sample_weight : str or array-like of shape (n_rows,), optional
+        How often each row of the table counts, >= 0: a column of the table, which is not a feature then, or numbers. A
+        row of weight 0 is not used, as if it were not in the table. The model remembers the name of the column.
+    keep : iterable of str
+        Columns that are used although they look like row identifiers.
+    missing : {"error", "impute"}, default="error"
+        See `TableEncoder`.
+    encoder : TableEncoder, optional
+        An encoder that is not fitted yet, in place of `keep` and `missing`: all columns are used, as it says.
+
+    Raises
+    ------
+    TableError
+        If the table cannot be used; see `encode_training_rows`.
+    ValueError
+        For parameters that the machine refuses; for a missing target, or a target that the machine does not take.
+    TypeError
+        If the machine is not one of mercer's.
+
+    Warns
+    -----
+    TableWarning
+        If columns are not used, or for a guess of what they hold.
+    """
+    _check_machine(machine)
+    if (target is None) is not isinstance(machine, _NOVELTY):
+        needs = "no target: target must be None" if target is not None else "a target"
+        raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
+    table, weights = as_table(table), None
+    if sample_weight is not None:
+        weights = _weights_of(machine, sample_weight, table, target)
+        rows = np.arange(table.n_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+        rows = rows[weights[rows] > 0.0]
+        if not rows.size:
+            raise TableError("no row is left: every row that could be used has a weight of 0")
+    column = sample_weight if isinstance(sample_weight, str) else None
+    if column is not None:
+        table = table.without([column])
+    if encoder is None:
+        table, kinds = _examined(table, target, rows, keep)
+        encoder = TableEncoder(missing=missing, kinds=kinds)
+    learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
+    if target is not None and not is_regressor(machine):
+        table = table.as_written(target)
+    training = encode_training_rows(table, target, learn, rows=rows, encoder=encoder)
+    own = None if weights is None else weights[training.rows]
+    model = _model_of(training, _fitted(clone(machine), training, own), own)
+    return replace(model, training=replace(model.training, weight_column=column))
+
+
+def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
+    """Return the model of a machine that was fitted on arrays, for instance to save it to a file.
+
+    Its columns have the names of the features, or "0", "1", ... if there are no names. Its target is named "y".
+
+    Parameters
+    ----------
+    machine : any machine of mercer
+        A fitted machine whose kernel is not a Python function and not precomputed.
+    X, y, sample_weight
+        The data of the fit; no y for `OneClassSVM` and `SVDD`.
+
+    Raises
+    ------
+    ValueError
+        If the rows, targets or weights are not those of the fit (parameters that were set since then play no part), or
+        if rows are not numbers: for kernels on strings or sets, on kernel values, and functions of other objects.
+    TypeError
+        If the machine is not one of mercer's.
+    """
+    _check_machine(machine)
+    check_is_fitted(machine)
+    check_rows_are_numbers(machine)
+    if not hasattr(machine, "spec_") and not isinstance(machine, RBFNetworkClassifier):
+        raise ValueError(
+            "a model remembers its training rows and certificate. A machine that was read from a file, or that has "
+            "learnt a stream by partial_fit, lacks them: fit it again."
+        )
+    table = as_table(X if sparse.issparse(X) else np.asarray(X))
+    if hasattr(machine, "feature_names_in_"):
+        table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
+    encoder = TableEncoder.identity(table)
+    if isinstance(machine, _NOVELTY):
+        prediction_kind: PredictionKind = Membership(0.0)
+    else:
+        target = target_column(_one_target(y))
+        table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
+        prediction_kind = Quantity("y") if is_regressor(machine) else _classes_of(machine, target)
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    # A weight of 0 counts as absence: such a row is not a training row.
+    rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
+    used = table.take(rows)
+    training = TrainingSet(
+        encoder, prediction_kind, prediction_kind.truth(used), encoder.transform(used), rows, used.checksum()
+    )
+    model = _model_of(training, machine, None if weights is None else weights[rows])
+    return replace(model, seal=getattr(machine, "seal_", None))
+
+
+def _weights_of(machine: Any, sample_weight: Any, table: Table, target: str | None) -> npt.NDArray[np.float64]:
+    """Return one weight for each row of a table."""
+    if not has_fit_parameter(machine, "sample_weight"):
+        raise ValueError(f"{type(machine).__name__} takes no weights of rows, got sample_weight={sample_weight!r}")
+    if isinstance(sample_weight, str):
+        if sample_weight == target:
+            raise TableError(f"the target {target!r} cannot be the column of weights as well")
+        weights = numbers(table, sample_weight)
+        named = f"the column {sample_weight!r} of weights"
+    else:
+        weights, named = np.asarray(sample_weight, dtype=np.float64), "sample_weight"
+    if weights.shape != (table.n_rows,):
+        raise ValueError(f"sample_weight must have shape ({table.n_rows},), one weight a row, got {weights.shape}")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        value = f"{weights[bad[0]]:g}"
+        if isinstance(sample_weight, str) and np.isnan(weights[bad[0]]):
+            value = "nothing" if table.missing(sample_weight)[bad[0]] else repr(table[sample_weight][bad[0]])
+        more = f", and {bad.size - 1:,} more do not" if bad.size > 1 else ""
+        raise TableError(
+            f"{named} must hold a finite number >= 0 in every row, but row {table.row_numbers(bad[:1])[0]} holds "
+            f"{value}{more}",
+            "mend these cells; a weight of 0 leaves a row out",
+        )
+    return weights
+
+
+def _fitted(machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.float64] | None) -> Any:
+    """Return the machine, fitted on these rows so that its class numbers are those of the training set."""
+    kind, y = training.prediction_kind, training.prediction_kind.as_y(training.truth)
+    if isinstance(kind, Classes) and kind.labels.tolist() != sorted(kind.labels.tolist()):
+        # Estimators sort labels alphabetically; here "9" comes before "10". Class numbers have the same order in both.
+        y, weights = training.truth, getattr(machine, "class_weight", None)
+        if isinstance(weights, dict):
+            place = {label: code for code, label in enumerate(kind.labels.tolist())}
+            machine.set_params(class_weight={place.get(label, label): weight for label, weight in weights.items()})
+    return machine.fit(training.X, y) if sample_weight is None else machine.fit(training.X, y, sample_weight)
+
+
+def _classes_of(machine: Any, target: npt.NDArray[Any]) -> Classes:
+    """Return the classes of a target, in the order of a fitted machine if it has the same ones."""
+    learnt = Classes.learnt("y", target)
+    if machine.classes_.dtype == bool:
+        learnt = learnt.as_booleans()
+    own = Classes.learnt("y", target_column(machine.classes_))
+    if len(own.labels) != len(machine.classes_) or not np.array_equal(own.labels, learnt.labels):
+        if not isinstance(machine, Dual):  # for the others, the rows of each machine are compared later
+            raise ValueError(_OTHERS.format("labels"))
+        return learnt
+    order = class_codes(target_column(machine.classes_))[1]
+    return replace(learnt, labels=learnt.labels[order])
+
+
+def _check_machine(machine: object) -> None:
+    if not isinstance(machine, Machine):
+        raise TypeError(
+            f"models are made of the machines {listing([one.__name__ for one in get_args(Machine)])}, but machine is "
+            f"{type(machine).__name__}: keep it by pickle, or give the machine inside it and the rows that it was "
+            "fitted on"
+        )
+
+
+def _examined(
+    table: Table, target: str | None, rows: npt.NDArray[np.int64] | None, keep: Iterable[str]
+) -> tuple[Table, dict[str, Kind]]:
+    """Return the table without columns that look like row identifiers, and what columns hold; warns of both."""
+    training = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
+    features = training if target is None else training.without([target])
+    kinds, notes = find_kinds(features)
+    doubtful = suspicious_columns(features, {*kinds, *training.select([*keep]).names})
+    for name in features.names:
+        if name not in kinds:
+            examine_text(features, features, name)
+    for note in notes:
+        warn_user(f"{note.text}; encoder=TableEncoder(kinds=...) says otherwise", TableWarning)
+    for name, reason in doubtful.items():
+        warn_user(f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning)
+    return table.without(doubtful), kinds
+
+
+def _one_target(y: Any) -> Any:
+    if y is None:
+        raise ValueError("y must be what the machine was fitted on, got None")
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(f"a model answers one target, got y of shape {shape}: fit a machine for each target")
+    return np.ravel(y) if len(shape) == 2 else y
+
+
+def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
+    """Return the model of an estimator that was fitted on these rows and weights, with the parameters of the fit."""
+    by_two = isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme in SCHEMES
+    if hasattr(machine, "calibration_") and not by_two:
+        raise ValueError(
+            "a model holds the probabilities of an SVC or NuSVC of machines for two classes, and not those of this "
+            f"{type(machine).__name__}: fit it with probability=False, or keep it by pickle"
+        )
+    if not isinstance(machine, Dual):
+        return _model_of_other(training, machine, sample_weight)
+    check_rows_are_numbers(machine)
+    prediction_kind, class_weight = _fitted_kind(training.prediction_kind, machine)
+    tasks, solutions = prediction_kind.tasks(training.truth), _solutions(machine)
+    _check_rows(machine, solutions, tasks, training.X)
+    if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
+        raise ValueError(
+            "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
+            f"nu={float(machine.nu_.min()):.6g} or less"
+        )
+    of_it = replace(training, prediction_kind=prediction_kind)
+    model = of_it.model(machine.spec_, machine.kernel_, solutions, class_weight, sample_weight)
+    machine_spec = machine.spec_
+    assert isinstance(machine_spec, QuadraticSpec)
+    gram, penalties = Gram(model.kernel, as_data(training.X)), model.training.penalties(machine_spec.C, training.truth)
+    for (rows, targets), one in zip(grouped(machine_spec, tasks), solutions, strict=True):
+        view = gram.restrict(rows)
+        _check_problem(one, machine_spec.problem(targets, penalties[rows], view), view)
+    return replace(model, calibration=getattr(machine, "calibration_", None))
+
+
+def _model_of_other(
+    training: TrainingSet, machine: Other, sample_weight: npt.NDArray[np.float64] | None = None
+) -> Model:
+    """Return the model of a machine that does not solve a box-constrained problem."""
+    found, data = trained(machine), as_data(training.X)
+    prediction_kind = training.prediction_kind
+    if isinstance(prediction_kind, Classes):
+        prediction_kind = replace(prediction_kind, scheme=found.scheme)
+    tasks = prediction_kind.tasks(training.truth)
+    beta, rows = found.point.beta, found.rows
+    if beta.shape[1] != len(tasks) or found.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
+        raise ValueError(_OTHERS.format("targets"))
+    if found.duals is not None and found.duals.shape != (len(tasks), data.n):
+        raise ValueError(_OTHERS.format("targets"))
+    if rows is not None and not _same_rows(found.vectors, data.rows(rows)):
+        raise ValueError(_OTHERS.format("targets"))
+    multipliers, claims = found.point.multipliers, [*found.claims, *[None] * len(tasks)]
+    parts = []
+    for column, (bias, claim) in enumerate(zip(found.point.bias.tolist(), claims, strict=False)):
+        used = beta[:, column] != 0.0
+        if multipliers is not None:
+            used |= multipliers[:, column] != 0.0
+        own = np.flatnonzero(used)
+        dual = None if multipliers is None else multipliers[own, column]
+        of_rows = None if found.duals is None else found.duals[column]
+        parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual, of_rows))
+    used_rows = np.zeros(0, dtype=np.int64)
+    vectors: Any = found.vectors.like(data)
+    if rows is not None:
+        used_rows = np.unique(np.concatenate([part.support for part in parts]))
+        vectors = data.rows(used_rows)
+    of_it = replace(training, prediction_kind=prediction_kind)
+    model = of_it.assembled(
+        found.machine_spec, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight
+    )
+    gram = Gram(model.kernel, data)
+    for (rows_of, targets), own_parts in zip(grouped(model.machine_spec, tasks), grouped_parts(model), strict=True):
+        view, claim = gram.restrict(rows_of), own_parts[0].certificate
+        try:
+            point, weights = model.point(own_parts, rows_of), model.row_weights(training.truth, rows_of, targets)
+            _, findings = recomputed(model.machine_spec, claim, targets, weights, view, view, point)
+        except ValueError as error:
+            raise ValueError(f"{_OTHERS.format('targets')}: {error}") from error
+        if findings:
+            raise ValueError(f"{_OTHERS.format('targets')}: {findings[0]}")
+    return model
+
+
+def _fitted_kind(
+    prediction_kind: PredictionKind, machine: Dual
+) -> tuple[PredictionKind, npt.NDArray[np.float64] | None]:
+    """Return the prediction kind with the scheme or offset of a fitted machine, and its class weights, if any."""
+    if isinstance(machine, _CLASSIFIERS):
+        return replace(cast(Classes, prediction_kind), scheme=machine.machines_.scheme), machine.class_weight_
+    if isinstance(machine, _NOVELTY):
+        ball = machine.squared_norm_ if isinstance(machine, SVDD) else None
+        return Membership(float(machine.offset_[0]), ball), None
+    return prediction_kind, None
+
+
+def _solutions(machine: Dual) -> list[Solution]:
+    found = machine.solution_
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _same_rows(one: Vectors, other: Vectors) -> bool:
+    difference = one.float64() - other.float64() if type(one) is type(other) else None
+    return difference is not None and (not difference.size or not abs(difference).max() > 0.0)
+
+
+def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTask], X: Any) -> None:
+    if isinstance(machine, _CLASSIFIERS):
+        fitted = [(one.rows, one.signs) for one in machine.machines_.tasks]
+        asked = [(one.rows, one.targets) for one in tasks]
+        if machine.machines_.scheme == JOINT and len(asked) == 2:  # the second one determines the first
+            asked = asked[1:]
+        if len(fitted) != len(asked) or not all(
+            np.array_equal(a, b)
+            for one, other in zip(fitted, asked, strict=True)
+            for a, b in zip(one, other, strict=True)
+        ):
+            raise ValueError(_OTHERS.format("labels"))
+    elif X.shape[0] * (2 if machine.spec_.is_two_sided else 1) != solutions[0].beta.size:
+        raise ValueError(_OTHERS.format("targets"))
+
+
+def _has_rows(evidence: QuadraticEvidence, gram: Gram) -> bool:
+    """Return whether the rows of a fit equal these rows; True if they cannot be compared."""
+    own = None if evidence.idx is None else evidence.idx[: gram.n]  # for rows with two variables, the first of each
+    fitted, given = (
+        data if idx is None else data.rows(idx) for data, idx in ((evidence.data, own), (gram.data, gram.idx))
+    )
+    if not isinstance(fitted, Vectors) or not isinstance(given, Vectors) or type(fitted) is not type(given):
+        return True
+    return fitted.shape == given.shape and _same_rows(fitted, given)
+
+
+def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
+    """Refuse targets, weights or rows that differ from those of the fit, as far as this can be checked."""
+    if solution.evidence is not None:
+        if not _has_rows(solution.evidence, gram):
+            raise ValueError(_OTHERS.format("targets"))
+        fitted = solution.evidence.problem
+        if not np.allclose(fitted.linear, problem.linear, rtol=1e-12, atol=0.0):
+            raise ValueError(_OTHERS.format("targets"))
+        same = all(
+            np.array_equal(getattr(fitted, name), getattr(problem, name)) for name in ("lower", "upper", "ridge")
+        )
+    else:
+        beta, box = solution.beta, (problem.lower, problem.upper)
+        dual, known = _dual(problem, gram, beta), dual_objective(solution.certificate, beta)
+        slack = Slack.of(solution.certificate.decision_error or 0.0, float(np.abs(beta).sum()), gram)
+        if not abs(dual - known) <= AGREEMENT * abs(known) + slack.dual:
+            raise ValueError(_OTHERS.format("targets"))
+        # With several outputs, rows are counted: a row is bounded if none of its variables is free.
+        free = problem.by_output((box[0] < beta) & (beta < box[1])).reshape(-1, problem.n_outputs).any(axis=1)
+        used = problem.by_output(beta != 0.0).reshape(-1, problem.n_outputs).any(axis=1)
+        n_bounded = np.count_nonzero(used & ~free)
+        same = bool(((box[0] <= beta) & (beta <= box[1])).all()) and n_bounded == solution.certificate.n_bounded
+    if not same:
+        raise ValueError(
+            "sample_weight must be what the machine was fitted with, but its bounds are not those of these weights"
+        )
+
+
+def _dual(problem: Problem, gram: Gram, beta: npt.NDArray[np.float64]) -> float:
+    """Return the dual objective, from the kernel values between support vectors."""
+    if problem.n_outputs > 1:
+        values = gram.matvec(problem.by_output(beta)).ravel()
+        return -inner(beta, 0.5 * values + problem.linear)
+    chosen = np.flatnonzero(beta)
+    ridge = 0.0 if problem.ridge is None else problem.ridge[chosen] * beta[chosen]
+    rows = chosen if problem.rows is None else problem.rows[chosen]
+    values = gram.restrict(rows).matvec(beta[chosen]) + ridge
+    return -inner(beta[chosen], 0.5 * values + problem.linear[chosen])

@@ -1,0 +1,396 @@
+"""Verification of a model: its certificate and calibration are recomputed from the model file and the table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._typing import FloatArray, IndexArray
+from mercer.certificates import Certificate, Evaluation, QuadraticEvidence, recompute
+from mercer.data import Table, TableError, Vectors, as_data, as_table, bits_of, block_hashes, mixed_hashes, row_hashes
+from mercer.gram import BlockBackend, Gram
+from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, calibration_inputs, cross_fitted
+from mercer.problems import Problems, c_svc_each, half_width
+from mercer.solvers import Control, Limits, in_time
+from mercer.solvers.paths import LooPass
+from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
+from mercer.studies.models.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
+from mercer.studies.models.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part
+from mercer.studies.tables.prediction_kind import Classes, Membership
+from mercer.studies.tables.target_numbers import numbers
+
+ALIKE = 1e-6
+"""Difference up to which a recomputed probability counts as equal to the stored one; only three digits matter."""
+
+
+ALIKE_BY_FOLDS = 1e-4
+"""The same limit for calibration by folds, whose machines are solved only to their tolerance."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of recomputing the claims of a model from a table.
+
+    Attributes
+    ----------
+    same_table : bool
+        Whether the training rows are those of the model's training, cell by cell.
+    stored, recomputed : Certificate or None
+        The certificate in the model, and the recomputed one. The latter is None if it cannot be computed, or if the
+        machine does not claim an optimum.
+    findings : tuple of str
+        A sentence for each disagreement; empty if everything agrees.
+    """
+
+    same_table: bool
+    stored: Certificate | None
+    recomputed: Certificate | None
+    findings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything agrees."""
+        return not self.findings
+
+
+@np.errstate(over="ignore", invalid="ignore")  # numbers made too large by manipulation are findings, not warnings
+def verify(model: Model, table: Any) -> Verification:
+    """Recompute the claims of a model from its training rows: objectives, gap and violation, encoding, probabilities.
+
+    The rules of the encoding are computed again from the training rows, so that every number that affects a prediction
+    is checked. Only coefficients are taken from the model, and multipliers if the coefficients do not determine a dual
+    point. Kernel values are computed by NumPy in float64 and summed in longdouble. Labels, penalties and features come
+    from the table. Every number that the file claims is compared with the recomputed one, within the rounding of the
+    recomputation; only a number that is worse than claimed is a finding. The tolerances of the fit (`tol`, `tol_gap`)
+    cannot be recomputed: a status is compared with the tolerances in the file, which you should inspect. For machines
+    that minimise nothing, the stored state is compared with the rows. Probabilities of decision values are fitted
+    again, on decision values of machines that are trained without each row, or without its fold.
+
+    The cost is n times the number of support vectors in kernel values. With probabilities, the leave-one-out or
+    cross-fitting pass of the fit is repeated.
+    """
+    table = as_table(table)
+    another = _another_table(model, table)
+    if another:
+        return Verification(False, model.certificate, None, (another,))
+    part = model.training_part(table)
+    contradicted = model.prediction_kind.contradicted(part)
+    if contradicted:
+        return Verification(True, model.certificate, None, (contradicted,))
+    data, truth = as_data(model.encoder.transform(part)), model.prediction_kind.truth(part)
+    gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
+    engine = Gram(model.kernel, data)  # used only for its rounding bounds, not for its values
+    problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
+    findings, found = model.encoder.disagreements(part) + _check_support(model, data), []
+    for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
+        views = gram.restrict(rows), engine.restrict(rows)
+        try:
+            if isinstance(model.machine_spec, QuadraticSpec):
+                claim, own = _check_dual(model, model.machine_spec, parts, rows, targets, truth, *views)
+            else:
+                weights, point = model.row_weights(truth, rows, targets), model.point(parts, rows)
+                claim, own = recomputed(model.machine_spec, parts[0].certificate, targets, weights, *views, point)
+        except ValueError as error:
+            if "not finite" in str(error):
+                raise
+            return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
+        found.append(claim)
+        findings += own
+    findings += _check_calibration(model, truth, engine)
+    return Verification(True, model.certificate, combined(found), tuple(dict.fromkeys(findings)))
+
+
+def _check_dual(
+    model: Model,
+    machine_spec: QuadraticSpec,
+    parts: tuple[Part, ...],
+    rows: IndexArray,
+    targets: FloatArray,
+    truth: npt.NDArray[Any],
+    view: Gram,
+    values_of: Gram,
+) -> tuple[Certificate, list[str]]:
+    """Return the certificate of the solution of a box-constrained problem, and a sentence for each disagreement."""
+    findings, stored = [], parts[0]
+    penalties = model.training.penalties(machine_spec.C, truth)
+    problem = machine_spec.problem(targets, penalties[rows], view)
+    if machine_spec.is_whole:
+        beta = model.point(parts, rows).beta.ravel()
+    else:
+        place = np.full(truth.size, -1)
+        place[rows] = np.arange(rows.size)
+        own = place[model.support_rows[stored.support]]
+        if (own < 0).any():
+            findings.append("a machine has support vectors of classes that it does not separate")
+        beta = point_of(problem, own[own >= 0], stored.beta[own >= 0])
+    if problem.rows is not None:
+        view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
+    evaluation = recompute(problem, view, beta)
+    slack = Slack.of_point(problem, evaluation, values_of, beta)
+    best = evaluation.bias
+    for part in parts:
+        if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT + slack.rounding):
+            continue
+        # A fit that was stopped early may have only an approximate bias, and its certificate is computed with that.
+        # Without a bias in the machine, the objective does not depend on it.
+        fixed = machine_spec.is_whole or not problem.n_groups
+        rough = None if fixed else recompute(problem, view, beta, part.bias)
+        if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
+            findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
+        evaluation = rough or evaluation
+    evidence = QuadraticEvidence.of(problem, view, beta, convex=view.is_convex)
+    eased = replace(
+        evaluation,
+        violation=max(0.0, evaluation.violation - slack.rounding),
+        excess=evaluation.excess - slack.rounding,
+        primal=evaluation.primal - slack.gap,
+        rounding=0.5 * slack.rounding,
+    )
+    found = recertified(stored.certificate, evidence, evaluation, eased)
+    findings += disagreements(stored.certificate, found, slack)
+    findings += _check_width(stored, evaluation, slack)
+    if isinstance(model.prediction_kind, Membership):
+        findings += _check_border(model, model.prediction_kind, stored, evaluation, beta, view, penalties, slack)
+    return found, findings
+
+
+def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
+    """Return a finding if probabilities differ from those refitted on leave-one-out or cross-fitted values."""
+    claimed, prediction_kind, training = model.calibration, model.prediction_kind, model.training
+    if claimed is None:
+        return []
+    assert isinstance(prediction_kind, Classes)
+    by_folds = claimed.fitted_on == FITTED_ON[FOLDS]
+    if claimed.folds is not None and claimed.folds.size != truth.size:
+        return [f"its calibration names folds of {claimed.folds.size} rows, but there are {truth.size} training rows"]
+    raw = in_time(partial(_without_folds if by_folds else _without_rows, model, truth, engine), None)
+    if raw is None or np.isnan(raw).any():
+        return ["the probabilities could not be recomputed, for Ctrl-C ended the pass over rows that were left out"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the recomputed violation shows it
+        found = calibrate(
+            raw,
+            truth,
+            len(prediction_kind.labels),
+            scheme=prediction_kind.scheme,
+            method=claimed.method,
+            free=claimed.free,
+            weights=training.sample_weight,
+            class_weight=None if claimed.free else training.class_weight,
+            fitted_on=claimed.fitted_on,
+        )
+    columns = calibration_inputs(raw, len(prediction_kind.labels), prediction_kind.scheme).T
+    away = max(
+        _difference(mine, theirs, column)
+        for mine, theirs, column in zip(found.maps, claimed.maps, columns, strict=True)
+    )
+    findings = []
+    if away > (ALIKE_BY_FOLDS if by_folds else ALIKE):
+        doubt = " (with a kernel that is not positive semidefinite, another processor may come to another solution)"
+        findings = [
+            f"probabilities in the file and recomputed differ by up to {away:.3g}" + ("" if engine.is_convex else doubt)
+        ]
+    for name, theirs_n, mine_n in (
+        ("rows that a map was fitted on", claimed.n_rows, found.n_rows),
+        ("rows whose probabilities were moved", claimed.n_moved, found.n_moved),
+    ):
+        if theirs_n != mine_n:
+            findings.append(f"the number of {name} is {theirs_n} in the file and {mine_n} recomputed")
+    return findings
+
+
+def _without_rows(model: Model, truth: npt.NDArray[Any], engine: Gram, check: Callable[[], None]) -> FloatArray:
+    """Return the leave-one-out decision values of each row."""
+    assert isinstance(model.prediction_kind, Classes)
+    assert isinstance(model.machine_spec, QuadraticSpec)
+    problems, starts, tasks = [], [], model.prediction_kind.tasks(truth)
+    for task, part in zip(tasks, model.parts, strict=True):
+        divisor = part.divisor if model.machine_spec.is_scaled else 1.0
+        penalties = model.training.penalties(model.machine_spec.C, truth)[task.rows] / divisor
+        machine_spec = ForSVC() if model.machine_spec.is_scaled else model.machine_spec
+        problems.append(machine_spec.problem(task.targets, penalties, engine.restrict(task.rows)))
+        starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
+    parts, everything = [task.rows for task in tasks], np.arange(engine.n)
+    return LooPass(problems, starts, parts, engine, everything, check=check).run()[0]
+
+
+def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: Callable[[], None]) -> FloatArray:
+    """Return the decision values of each row by machines trained without its fold."""
+    machine_spec, divisors = model.machine_spec, np.ones(len(model.parts))
+    assert isinstance(model.prediction_kind, Classes)
+    assert model.calibration is not None
+    folds = model.calibration.folds
+    tolerance = "tol_gap" if isinstance(machine_spec, LinearSpec) else "tol"
+    control = Control(Limits(tol=max(getattr(part.certificate, tolerance) for part in model.parts)))
+    if isinstance(machine_spec, LinearSpec):
+        assert isinstance(engine.data, Vectors)
+        classes = len(model.prediction_kind.labels), model.prediction_kind.scheme
+        weigh = partial(_weights_of_task, model, truth)
+        return linear_values_by_folds(machine_spec, engine.data, truth, *classes, weigh, control, folds, check)
+    assert isinstance(machine_spec, QuadraticSpec)
+    of_two = machine_spec if isinstance(machine_spec, ForSVC) else ForSVC()
+    if machine_spec.is_scaled:
+        divisors = np.array([part.divisor for part in model.parts])
+
+    def duals(signs: FloatArray, penalties: FloatArray, sizes: IndexArray) -> Problems:
+        own = penalties / divisors.repeat(sizes)
+        return c_svc_each(signs, own, sizes, squared=of_two.squared, bias=of_two.bias, one_sided=True)
+
+    return cross_fitted(
+        engine,
+        truth,
+        len(model.prediction_kind.labels),
+        model.training.penalties(machine_spec.C, truth),
+        scheme=model.prediction_kind.scheme,
+        duals=duals,
+        control=control,
+        folds=folds,
+        check=check,
+    ).raw
+
+
+def _weights_of_task(model: Model, truth: npt.NDArray[Any], rows: IndexArray, targets: FloatArray) -> FloatArray:
+    return model.row_weights(truth, rows, targets[:, None])
+
+
+def _difference(one: Map, other: Map, values: FloatArray) -> float:
+    """Return the largest difference between two maps: at `values`, or at all points if one map is isotonic."""
+    at = values
+    for found in (one, other):
+        if isinstance(found, Isotonic):
+            at = np.concatenate([at, found.values])  # both maps are linear between these points, and constant outside
+    here, there = (replace(found, is_bound=False) if isinstance(found, Sigmoid) else found for found in (one, other))
+    return float(np.abs(here(at) - there(at)).max())
+
+
+def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str]:
+    """Return a finding if the distance of a machine's two groups differs from the stored width."""
+    if stored.half_width is None:
+        return []
+    found = half_width(evaluation.multipliers)
+    if abs(found - stored.half_width) <= slack.rounding + AGREEMENT * max(1.0, abs(found)):
+        return []
+    return [f"half of a machine's width is {stored.half_width:.9g} in the file and {found:.9g} recomputed"]
+
+
+def _check_border(
+    model: Model,
+    claimed: Membership,
+    stored: Part,
+    evaluation: Evaluation,
+    beta: FloatArray,
+    gram: Gram,
+    penalties: FloatArray,
+    slack: Slack,
+) -> list[str]:
+    """Return a finding if the offset of a one-class machine, or its number of rows outside, differs from the claim."""
+    lengths = gram.diag()
+    size = float(np.abs(lengths).max(initial=0.0)) + abs(claimed.offset)
+    room = 4.0 * slack.rounding + AGREEMENT * max(1.0, size)
+    bias = stored.bias + stored.certificate.kkt_violation + 2.0 * stored.certificate.decision_error
+    scores, expected, norm = evaluation.values, -bias, claimed.squared_norm
+    if norm is not None:
+        scores = 2.0 * evaluation.values - lengths - norm
+        expected = -(norm + 2.0 * bias)
+        found = float(beta @ lengths) - 2.0 * evaluation.dual
+        if not abs(norm - found) <= room + 2.0 * slack.dual:
+            return [f"the squared norm of the centre is {norm:.9g} in the file and {found:.9g} recomputed"]
+    if isinstance(model.machine_spec, ForOneClassSVM) and model.machine_spec.contamination > 0.0:
+        outside, allowed = (
+            float(penalties[scores < claimed.offset - room].sum()),
+            model.machine_spec.contamination * float(penalties.sum()),
+        )
+        if outside > allowed * (1.0 + AGREEMENT):
+            return [f"{outside:g} training rows by weight are outside, and no more than {allowed:g} should be"]
+    elif not abs(claimed.offset - expected) <= room:
+        return [f"the offset is {claimed.offset:.9g} in the file and {expected:.9g} recomputed"]
+    return []
+
+
+def _another_table(model: Model, table: Table) -> str:
+    """Return why this is not the table of the model's training; "" if it is."""
+    rows = model.training.rows
+    if model.training.n_streamed is not None:
+        return (
+            f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, and the model "
+            "file does not list their dual coefficients, so this command cannot recompute its certificate; in Python, "
+            "fit_file on the same file and then certificate_.verify() can"
+        )
+    if rows.max() >= table.n_rows:
+        return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"
+    try:
+        checksum = model.training_part(table).checksum()
+    except TableError as error:
+        return f"{_ANOTHER}: {error}"
+    if checksum != model.training.checksum:
+        return f"{_ANOTHER}: {_what_differs(model, table)}"
+    column, weights = model.training.weight_column, model.training.sample_weight
+    if column is None or weights is None:
+        return ""
+    if column not in table:
+        return f"{_ANOTHER}: there is no column {column!r}, which held the weights of its rows"
+    if not np.array_equal(numbers(table, column)[rows], weights):
+        return f"{_ANOTHER}: the weights of its training rows in the column {column!r} differ"
+    return ""
+
+
+def _what_differs(model: Model, table: Table) -> str:
+    """Return how the rows of a table differ from the training rows, as far as the support vectors in the file tell."""
+    differ, target = "the cells of its training rows differ", model.prediction_kind.column
+    if model.machine_spec.own_vectors is not None or not model.support_rows.size:
+        return differ
+    order = np.argsort(model.training.rows[model.support_rows])
+    at = model.training.rows[model.support_rows][order]
+    try:
+        found = _row_hashes(model.encoder.transform(used_part(table, model.encoder, None, np.arange(table.n_rows))))
+    except (TableError, ValueError):
+        return differ
+    theirs = _row_hashes(model.support_vectors.float64())[order]
+    wrong = found[at] != theirs
+    if not wrong.any():
+        others = f"{differ}, but not those of its support vectors"
+        return others if target is None else f"{others}: other rows or the target {target!r} were changed"
+    first = int(wrong.argmax())
+    row, later = int(at[first]), at[first:]
+    for place in np.flatnonzero(found == theirs[first]).tolist():
+        moved = later + (place - row)
+        if moved.max() < table.n_rows and (found[moved] == theirs[first:]).all():
+            count = "1 row was" if abs(place - row) == 1 else f"{abs(place - row):,} rows were"
+            way = "added" if place > row else "removed"
+            return f"{count} {way} before row {row + 1:,}, which is row {place + 1:,} now"
+    known = np.isin(theirs, found)
+    if known.all():
+        return f"its rows are in another order, first row {row + 1:,}"
+    first = int((~known).argmax())
+    return f"{int((~known).sum()):,} of its {at.size:,} support vectors are not in it, first row {int(at[first]) + 1:,}"
+
+
+def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
+    """Return a hash of each encoded row."""
+    if sp.issparse(X):
+        return row_hashes(block_hashes(sp.csr_array(X, dtype=np.float64)))
+    hashes = np.zeros(len(X), dtype=np.uint64)
+    for place, column in enumerate(np.asarray(X, dtype=np.float64).T):
+        hashes += np.where(column == 0.0, np.uint64(0), mixed_hashes(bits_of(column), place + 1))
+    return hashes
+
+
+_ANOTHER = "this is not the table that the model was trained on"
+
+
+def _check_support(model: Model, data: Vectors) -> list[str]:
+    """Return a finding if the support vectors in the file differ from the training rows at their positions."""
+    if model.machine_spec.own_vectors is not None:
+        return []
+    difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
+    if difference.size and abs(difference).max() > 0.0:
+        return ["the support vectors in the file are not the training rows that they claim to be"]
+    return []

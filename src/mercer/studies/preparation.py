@@ -1,0 +1,185 @@
+"""The rows of a study before the search: those that are sealed, and all that is known of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.data import Table
+from mercer.model_selection import SealedTest, check_judging_numbers, spread
+from mercer.studies.arranged import Arranged, Arranger, Copies
+from mercer.studies.contenders import Matrix
+from mercer.studies.examination import Examination, examine
+from mercer.studies.goal import Goal
+from mercer.studies.models import TrainingSet, encode_training_rows
+from mercer.studies.sealing import folds_of, seal_rows
+from mercer.studies.tables import ColumnChoice, ColumnOptions, DateOrder, Labels, TableEncoder, Truth
+from mercer.studies.time_budget import EXAMINATION, TimeBudget
+
+FOLD_BYTES = 2**30
+"""Largest number of bytes of all encoded folds together."""
+
+FEWEST_SEARCHED = 2000
+"""Rows that are in folds at least, however wide they are."""
+
+
+@dataclass(frozen=True)
+class SplitOptions:
+    """How the rows of a study are split; see the parameters of :func:`mercer.studies.protocol.study`."""
+
+    groups: str | None
+    time_column: str | None
+    copies: Copies
+    date_order: DateOrder | None
+    test_size: float
+    n_folds: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The rows of a study.
+
+    Attributes
+    ----------
+    sealed : SealedTest
+    arranged : Arranged
+    column_choice : ColumnChoice
+    used : Table
+        All rows that are used, with the columns to learn from.
+    rest : Table
+        The rows of `used` that are not sealed.
+    rest_rows : ndarray of int64
+        Their positions in the table.
+    truth : ndarray
+        Their targets.
+    searched : ndarray of int64
+        The rows of `rest` that are in folds, as positions in it: all, or a part of them if the encoded folds of all
+        would take more memory than `FOLD_BYTES`.
+    splits : list
+        Training and validation rows of each fold, as positions in `searched`.
+    goal : Goal
+    examination : Examination
+    encoder : TableEncoder
+        It has learnt nothing yet.
+    training : TrainingSet
+        The rows that are not sealed, encoded.
+    """
+
+    sealed: SealedTest
+    arranged: Arranged
+    column_choice: ColumnChoice
+    used: Table
+    rest: Table
+    rest_rows: np.ndarray
+    truth: np.ndarray
+    searched: np.ndarray
+    splits: Any
+    goal: Goal
+    examination: Examination
+    encoder: TableEncoder
+    training: TrainingSet
+
+
+def prepare(
+    table: Table,
+    known: Truth,
+    columns: ColumnOptions,
+    split: SplitOptions,
+    goal_of: Callable[[Truth, np.ndarray], Goal],
+    budget: TimeBudget,
+) -> Prepared:
+    """Seal rows, examine and encode the others.
+
+    Parameters
+    ----------
+    table : Table
+    known : Truth
+        The target.
+    columns : ColumnOptions
+    split : SplitOptions
+    goal_of : callable
+        Returns the goal from the targets of rows, and the rows that are predicted in the folds.
+    budget : TimeBudget
+        What was not examined is among its cuts.
+
+    Raises
+    ------
+    TableError
+        If the table cannot be used.
+    """
+    target, are_numbers = known.target, table.is_numeric(known.target)
+    goal_of(known, np.arange(len(known.values)))  # for its errors, before any work
+    if isinstance(known, Labels):
+        table = table.as_written(target)
+    table = table.as_text(*columns.as_text)
+    sealed, arranged, column_choice = seal_rows(
+        table,
+        known,
+        Arranger(table, known, split.groups, split.time_column, split.copies, split.date_order),
+        columns,
+        test_size=split.test_size,
+        n_folds=split.n_folds,
+        seed=split.seed,
+        are_numbers=are_numbers,
+    )
+    used = table.select(column_choice.features).take(column_choice.rows)
+    rest_rows = column_choice.rows[sealed.rest]
+    known_rest = column_choice.truth.of(table, rest_rows)
+    splits = folds_of(arranged.of(sealed.rest), known_rest, split.n_folds, split.seed)
+    goal = goal_of(known_rest, np.concatenate([validation for _, validation in splits]))
+    examination = examine(
+        table,
+        known_rest,
+        column_choice.features,
+        kinds=column_choice.kinds,
+        grouped=split.groups is not None or split.time_column is not None or arranged.near is not None,
+        group_column="" if arranged.near is None else arranged.near.column,
+        max_seconds=budget.share(EXAMINATION),
+    )
+    if examination.left_out:
+        budget.cuts.append(f"The table was not examined for {', '.join(examination.left_out)}.")
+    encoder = column_choice.encoder()
+    training = encode_training_rows(
+        table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
+    )
+    rest = used.take(sealed.rest)
+    truth = column_choice.truth.values[sealed.rest]
+    most = max(FEWEST_SEARCHED, FOLD_BYTES // _bytes_a_row(training.X, splits))
+    searched = spread(np.arange(rest.n_rows), truth, most)
+    if len(searched) < rest.n_rows:
+        splits = [
+            (np.flatnonzero(np.isin(searched, one)), np.flatnonzero(np.isin(searched, two))) for one, two in splits
+        ]
+        goal = goal_of(known_rest, searched[np.concatenate([validation for _, validation in splits])])
+        budget.cuts.append(
+            f"The table is large: the settings of all machines were chosen by {len(searched):,} of the {rest.n_rows:,} "
+            "rows that are not sealed. The final fits have all of them, unless another sentence says otherwise."
+        )
+    if not isinstance(known, Labels):
+        sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
+    sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
+    return Prepared(
+        sealed,
+        arranged,
+        column_choice,
+        used,
+        rest,
+        rest_rows,
+        truth,
+        searched,
+        splits,
+        goal,
+        examination,
+        encoder,
+        training,
+    )
+
+
+def _bytes_a_row(X: Matrix, splits: Sequence[Any]) -> int:
+    """Return about how many bytes a row takes in all encoded folds."""
+    n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
+    return max(1, len(splits) * n_bytes // X.shape[0])

@@ -1,0 +1,96 @@
+"""The whole choice of a study again on other splits, to see how much the split matters; no sealed row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mercer.data import Table, TableError
+from mercer.gram import DEFAULT_MEMORY_LIMIT
+from mercer.model_selection import InTime, rows_enough
+from mercer.solvers import Control, Interruption, Limits
+from mercer.studies.candidates import KernelChoice
+from mercer.studies.classification import ToClassify
+from mercer.studies.contenders import Fold, encoded_folds
+from mercer.studies.preparation import Prepared
+from mercer.studies.sealing import folds_of
+from mercer.studies.search import SearchStopped, search
+from mercer.studies.searching import grid_for
+from mercer.studies.time_budget import REPEATS, Deadline, TimeBudget
+
+
+def repeated(
+    rows: Prepared,
+    table: Table,
+    kernels: Sequence[KernelChoice],
+    n_repeats: int,
+    test_size: float,
+    n_folds: int,
+    seed: int,
+    tol: float,
+    budget: TimeBudget,
+) -> tuple[float, ...]:
+    """Return a figure of merit for each repetition of the choice; larger is better.
+
+    Each repetition puts away a part of the rows that are not sealed, chooses kernel and settings by folds of the
+    others, trains the chosen machine on these, and judges it by the part that was put away. This is nested
+    cross-validation with random splits.
+
+    Parameters
+    ----------
+    rows : Prepared
+    table : Table
+        With all rows and the target.
+    kernels : sequence of KernelChoice
+    n_repeats : int
+        With a time limit there may be fewer.
+    test_size, n_folds, seed
+        As in the study; each repetition has a seed of its own.
+    tol : float
+        KKT violation of each machine.
+    budget : TimeBudget
+    """
+    own, goal = rows.arranged.of(rows.sealed.rest), rows.goal
+    if len(rows.searched) < rows.rest.n_rows:
+        budget.cuts.append("The choice was not repeated on other splits, because the table is large.")
+        return ()
+    if isinstance(own.arrangement, InTime):
+        budget.cuts.append("The choice was not repeated on other splits, because time gives the split.")
+        return ()
+    if isinstance(goal, ToClassify) and goal.needs_probabilities:
+        budget.cuts.append("The choice was not repeated on other splits, because its score needs probabilities.")
+        return ()
+    truth, figures = rows.column_choice.truth.of(table, rows.rest_rows), list[float]()
+    deadline = Deadline(budget.share(REPEATS))
+    n_asked = sum(len(validation) for _, validation in rows.splits)
+    with Interruption() as interruption:
+        for number in range(1, n_repeats + 1):
+            try:
+                strata = own.strata(truth, rows_enough(test_size, n_folds))
+                inner, outer = own.arrangement.holdout(strata, test_size, seed + number)
+                splits = folds_of(own.of(inner), truth.of(table, rows.rest_rows[inner]), n_folds, seed + number)
+                folds = encoded_folds(rows.rest.take(inner), rows.truth[inner], splits, rows.encoder)
+                found = search(
+                    folds,
+                    goal,
+                    kernels=kernels,
+                    C_grid=grid_for(folds[0], kernels),
+                    tol=tol,
+                    max_seconds=deadline.seconds_left,
+                    interruption=interruption,
+                ).best
+            except (TableError, SearchStopped):  # too few rows of a class, or no time
+                break
+            (whole,) = encoded_folds(rows.rest, rows.truth, [(inner, outer)], rows.encoder)
+            whole = Fold(whole.X, whole.truth, inner, outer)
+            kernel = found.choice.kernel(whole.X[inner])
+            training = goal.training(kernel, found.epsilon, whole, DEFAULT_MEMORY_LIMIT // 4)
+            training.train(found.C, Control(Limits(tol=tol, max_seconds=deadline.seconds_left), None, interruption))
+            if interruption.requested or deadline.has_come:
+                break
+            error = goal.error_of(whole.truth[outer], training.values(), training.scheme)
+            figures.append(float(goal.figure(error * n_asked / len(outer))))
+    if interruption.insisted:
+        raise KeyboardInterrupt
+    if len(figures) < n_repeats:
+        budget.cuts.append(f"The choice was repeated on {len(figures)} of {n_repeats} other splits.")
+    return tuple(figures)

@@ -1,0 +1,161 @@
+"""The search of a study within its share of the time: linear machines first if the table is wide, then kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from scipy import sparse
+
+from mercer import solvers
+from mercer.solvers import StageProgress
+from mercer.studies.candidates import C_GRID, KernelChoice, usual_gamma
+from mercer.studies.contenders import Fold
+from mercer.studies.goal import Goal
+from mercer.studies.plan import PLAN, plan_search
+from mercer.studies.report.numbers import duration
+from mercer.studies.search import SearchResult, SearchStopped, last_resort, search
+from mercer.studies.time_budget import FINAL_FIT, RIVALS, SEARCH, Deadline, TimeBudget
+
+SEARCH_TOL = 1e-3
+"""KKT violation to which the machines of the search and of the learning curve are solved."""
+
+SECONDS_WITHOUT_LIMIT = 30.0
+"""Seconds that kernels may take on a wide table without a time limit, where linear machines are seldom beaten."""
+
+_ROOM = 1.25  # by which a limit that is recommended exceeds what it is expected to take
+
+Progress = Callable[[StageProgress], None] | None
+
+
+def searched(
+    folds: list[Fold],
+    goal: Goal,
+    kernels: Sequence[KernelChoice],
+    n_rows: int,
+    budget: TimeBudget,
+    progress: Progress,
+) -> SearchResult:
+    """Plan the search, search, and return the result; the final fit will have `n_rows` rows.
+
+    A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
+    """
+    deadline, interruption = Deadline(budget.share(SEARCH)), solvers.Interruption()
+    try:
+        found = _in_time(folds, goal, kernels, n_rows, budget, deadline, interruption, progress)
+    except SearchStopped:
+        if interruption.requested or not any(one.is_linear for one in kernels):
+            raise
+        found = last_resort(folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
+    if interruption.insisted:
+        raise KeyboardInterrupt
+    return found
+
+
+def is_wide(fold: Fold) -> bool:
+    """Whether rows have so many columns that linear machines are judged first: text, or more columns than rows."""
+    return sparse.issparse(fold.X) or fold.X.shape[1] > min(len(fold.train), 1000)
+
+
+def grid_for(fold: Fold, kernels: Sequence[KernelChoice]) -> Sequence[float]:
+    """Return the values of C to try: for linear machines alone on a wide table, the usual ones for rows of unit scale.
+
+    C counts against xᵀz. With thousands of columns this is so large that all usual values give the machine of C = ∞.
+    Far below a tenth of the scale every row is at its bound, and the machine predicts one class.
+    """
+    if not is_wide(fold) or not all(one.is_linear for one in kernels):
+        return C_GRID
+    exponent = min(0, 1 + round(math.log10(usual_gamma(fold.X[fold.train]))))
+    return tuple(float(f"1e{round(math.log10(C)) + exponent}") for C in C_GRID)
+
+
+def _in_time(
+    folds: list[Fold],
+    goal: Goal,
+    kernels: Sequence[KernelChoice],
+    n_rows: int,
+    budget: TimeBudget,
+    deadline: Deadline,
+    interruption: solvers.Interruption,
+    progress: Progress,
+) -> SearchResult:
+    """Search up to the deadline; SearchStopped if no candidate is finished then."""
+    if deadline.has_come:
+        raise SearchStopped("time limit")
+    linear, curved = ([one for one in kernels if one.is_linear is kind] for kind in (True, False))
+    grid = grid_for(folds[0], linear)
+    first: SearchResult | None = None
+    if linear and curved and is_wide(folds[0]):
+        sizes: tuple[int, ...] = (min(len(fold.train) for fold in folds),)
+        if deadline.seconds_left is not None:  # in rounds, so that the best one is judged on all rows in time
+            sizes = plan_search(
+                folds,
+                goal,
+                kernels=linear,
+                C_grid=grid,
+                tol=SEARCH_TOL,
+                max_seconds=deadline.seconds_left,
+                n_rows=n_rows,
+            ).sizes
+        first = search(
+            folds,
+            goal,
+            kernels=linear,
+            C_grid=grid,
+            sizes=sizes,
+            tol=SEARCH_TOL,
+            max_seconds=deadline.seconds_left,
+            interruption=interruption,
+            progress=progress,
+        )
+        if first.stopped == "time limit":
+            budget.cuts.append(
+                "Only linear machines were tried: on a table with so many columns kernels are seldom better, and the "
+                "time limit left none for them."
+            )
+        if first.stopped:
+            return first
+        kernels = curved
+    plan = plan_search(
+        folds,
+        goal,
+        kernels=kernels,
+        C_grid=grid_for(folds[0], kernels),
+        tol=SEARCH_TOL,
+        max_seconds=deadline.seconds_left,
+        n_rows=n_rows,
+        fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
+        has_linear=first is not None,
+    )
+    left = SECONDS_WITHOUT_LIMIT if deadline.seconds_left is None else deadline.seconds_left
+    if first is not None and plan.kernels and plan.seconds > left:
+        enough = budget.spent + _ROOM * (plan.seconds + first.seconds) / SEARCH
+        budget.cuts.append(
+            f"Only linear machines were tried: kernels would take about {duration(plan.seconds)}, and on a table with "
+            f"so many columns they are seldom better. max_seconds={10 * math.ceil(enough / 10):d} tries them, too."
+        )
+        return first
+    if progress is not None and plan.kernels:
+        progress(StageProgress(PLAN, note=str(plan)))
+    if plan.why_linear:
+        budget.cuts.append(plan.why_linear)
+    if first is not None and not plan.kernels:
+        return first
+    try:
+        found = search(
+            folds,
+            goal,
+            kernels=plan.kernels,
+            C_grid=grid_for(folds[0], kernels),
+            sizes=plan.sizes,
+            tol=SEARCH_TOL,
+            max_seconds=deadline.seconds_left,
+            interruption=interruption,
+            progress=progress,
+        )
+    except SearchStopped:
+        if first is None:
+            raise
+        budget.cuts.append("Only linear machines were judged: the time limit came before one with a kernel was.")
+        return first
+    return found if first is None else first.followed_by(found)
