@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer.certificates.solution import Limits
-from mercer.gram.rows.row_terms import row_terms
+from mercer.gram.rows.row_terms import native_terms, row_terms
 from mercer.solvers.control import Control
 from mercer.solvers.rows import Bias, LinearLoss, LinearProblem, TableRows
 
@@ -43,7 +43,7 @@ def check_loss(loss: LinearLoss) -> None:
     if loss.is_smooth:
         bends = (loss.coefficient(z - step, y, charge) - loss.coefficient(z + step, y, charge)) / (2.0 * step)
         assert np.mean(np.abs(loss.curvature(z, y, charge) - bends) > 1e-4) < 0.02
-        native = row_terms(loss.kind, y, charge, z)
+        native = row_terms(native_terms(loss.kind, y, charge), z)
         np.testing.assert_allclose(native.beta, beta, atol=1e-12)
         np.testing.assert_allclose(native.curvature, loss.curvature(z, y, charge), atol=1e-12)
         assert native.total == pytest.approx(total)

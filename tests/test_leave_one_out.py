@@ -350,16 +350,20 @@ def test_joachims_bounds_the_error(C, kernel):
 def test_native_agrees_with_its_twin(monkeypatch):
     compared = []
 
-    def both(**arguments):
-        *given_, ends, numbers, _ = arguments.values()
-        missing = _core.leave_out(**arguments)
+    def both(places, removed, *, ends, numbers, n_threads, **scale):
+        native_places, native_removed = _core.TableauPlaces(**places), _core.RemovedVariables(**removed)
+        results = {"ends": ends, "numbers": numbers, "n_threads": n_threads}
+        missing = _core.leave_out(native_places, native_removed, **scale, **results)
         own_ends, own_numbers = np.empty_like(ends), np.empty_like(numbers)
-        np.testing.assert_array_equal(missing, reference.leave_out(*given_, own_ends, own_numbers))
+        twin = reference.leave_out(**places, **removed, **scale, ends=own_ends, numbers=own_numbers)
+        np.testing.assert_array_equal(missing, twin)
         np.testing.assert_array_equal(ends, own_ends)
         np.testing.assert_allclose(numbers, own_numbers, atol=1e-8)
         compared.append(ends.size)
         return missing
 
+    monkeypatch.setattr(passes, "TableauPlaces", dict)
+    monkeypatch.setattr(passes, "RemovedVariables", dict)
     monkeypatch.setattr(passes, "leave_out", both)
     for kind in ("random", "unbalanced"):
         X, y, score, _ = table(7, 60, 3, kind)

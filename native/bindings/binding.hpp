@@ -50,6 +50,12 @@ inline const Implementation& implementation(const std::string& isa) {
     return *found;
 }
 
+// The constructor, from Python, of a struct from its members in their order.
+template <class Struct, class... Members>
+void construct(Struct* self, Members... members) {
+    new (self) Struct{std::move(members)...};
+}
+
 // Returns a NumPy array of this shape that owns the values.
 template <class Value, class... Sizes>
 auto owned_as(std::vector<Value> values, Sizes... sizes) {

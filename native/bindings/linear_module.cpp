@@ -130,22 +130,39 @@ void squares(SquaresFunction function, const LinearTable& view, Doubles out, int
     check_range(in_range);
 }
 
-// The terms of rows, from what the bindings take.
-RowTerms terms_of(bool is_logistic, bool one_sided, bool bounded, double epsilon, double factor, double unit,
-                  const ConstDoubles& targets, const ConstDoubles& charges, const std::optional<ConstDoubles>& shares) {
-    const auto n = static_cast<int64_t>(targets.shape(0));
-    require(fits_vector(charges, n) && (!shares || fits_vector(*shares, n)),
-            "targets, charges and shares must have the same length");
-    require(epsilon >= 0.0 && factor > 0.0, "epsilon must be at least 0, and factor larger than 0");
-    return {is_logistic, one_sided, bounded,        epsilon,        factor,
-            unit,        n,         targets.data(), charges.data(), shares ? shares->data() : nullptr};
-}
+// The terms of rows with the arrays that they view.
+class RowTermsOfArrays {
+  public:
+    RowTermsOfArrays(bool is_logistic, bool one_sided, bool bounded, double epsilon, double factor, double unit,
+                     ConstDoubles targets, ConstDoubles charges, std::optional<ConstDoubles> shares)
+        : view{is_logistic,
+               one_sided,
+               bounded,
+               epsilon,
+               factor,
+               unit,
+               static_cast<int64_t>(targets.shape(0)),
+               targets.data(),
+               charges.data(),
+               shares ? shares->data() : nullptr},
+          targets_(targets),
+          charges_(charges),
+          shares_(shares) {
+        require(fits_vector(charges, view.count) && (!shares || fits_vector(*shares, view.count)),
+                "targets, charges and shares must have the same length");
+        require(epsilon >= 0.0 && factor > 0.0, "epsilon must be at least 0, and factor larger than 0");
+    }
 
-std::tuple<double, double, double> row_terms(const std::string& isa, bool is_logistic, bool one_sided, bool bounded,
-                                             double epsilon, double factor, double unit, ConstDoubles targets,
-                                             ConstDoubles charges, std::optional<ConstDoubles> shares, ConstDoubles z,
+    RowTerms view;
+
+  private:
+    ConstDoubles targets_, charges_;
+    std::optional<ConstDoubles> shares_;
+};
+
+std::tuple<double, double, double> row_terms(const std::string& isa, const RowTermsOfArrays& rows, ConstDoubles z,
                                              Doubles beta, Doubles curvature, int n_threads) {
-    const RowTerms terms = terms_of(is_logistic, one_sided, bounded, epsilon, factor, unit, targets, charges, shares);
+    const RowTerms& terms = rows.view;
     require(fits_vector(z, terms.count) && fits_vector(beta, terms.count) && fits_vector(curvature, terms.count),
             "z, beta and curvature must have the length of targets");
     const Implementation& native = implementation(isa);
@@ -157,11 +174,9 @@ std::tuple<double, double, double> row_terms(const std::string& isa, bool is_log
     return {sums.total, sums.loss, sums.excess};
 }
 
-void term_line(const std::string& isa, bool is_logistic, bool one_sided, bool bounded, double epsilon, double factor,
-               double unit, ConstDoubles targets, ConstDoubles charges, std::optional<ConstDoubles> shares,
-               ConstDoubles z, ConstDoubles change, ConstDoubles lengths, Doubles slopes, Doubles bends,
-               int n_threads) {
-    const RowTerms terms = terms_of(is_logistic, one_sided, bounded, epsilon, factor, unit, targets, charges, shares);
+void term_line(const std::string& isa, const RowTermsOfArrays& rows, ConstDoubles z, ConstDoubles change,
+               ConstDoubles lengths, Doubles slopes, Doubles bends, int n_threads) {
+    const RowTerms& terms = rows.view;
     const auto n_lengths = static_cast<int64_t>(lengths.shape(0));
     require(fits_vector(z, terms.count) && fits_vector(change, terms.count),
             "z and change must have the length of targets");
@@ -178,13 +193,12 @@ void term_line(const std::string& isa, bool is_logistic, bool one_sided, bool bo
 constexpr int64_t kMostPassColumns = 256;  // of a Gram matrix of which every group of rows has its own
 
 std::tuple<double, double, double, double, double, double> newton_pass(
-    const std::string& isa, const LinearTableOfArrays& table, bool is_logistic, bool one_sided, bool bounded,
-    double epsilon, double factor, double unit, ConstDoubles targets, ConstDoubles charges,
-    std::optional<ConstDoubles> shares, std::optional<ConstDoubles> w, Doubles z, std::optional<Doubles> curvature,
-    bool is_update, ConstDoubles scales, Doubles pull, DoubleRows gram, int n_threads) {
+    const std::string& isa, const LinearTableOfArrays& table, const RowTermsOfArrays& rows,
+    std::optional<ConstDoubles> w, Doubles z, std::optional<Doubles> curvature, bool is_update, ConstDoubles scales,
+    Doubles pull, DoubleRows gram, int n_threads) {
     const LinearTable& view = table.view;
     const int64_t n = view.n_rows, q = view.width();
-    const RowTerms terms = terms_of(is_logistic, one_sided, bounded, epsilon, factor, unit, targets, charges, shares);
+    const RowTerms& terms = rows.view;
     require(!view.is_sparse() && q <= kMostPassColumns, "the table must be dense and have at most 256 columns");
     require(terms.count == n && fits_vector(z, n) && (!curvature || fits_vector(*curvature, n)),
             "targets, charges, z and curvature must have a number for each row");
@@ -237,18 +251,18 @@ void bind_linear(nb::module_& m) {
           nb::arg("charges").noconvert(), nb::arg("beta").noconvert(), nb::arg("w").noconvert(),
           nb::arg("beta_before").noconvert(), nb::arg("w_before").noconvert(), nb::arg("beta_change").noconvert(),
           nb::arg("w_change").noconvert(), nb::arg("moved").noconvert(), nb::arg("growth").noconvert());
-    m.def("row_terms", &row_terms, nb::arg("isa"), nb::kw_only(), nb::arg("is_logistic"), nb::arg("one_sided"),
-          nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"), nb::arg("targets").noconvert(),
-          nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(), nb::arg("z").noconvert(),
+    nb::class_<RowTermsOfArrays>(m, "RowTerms")
+        .def(nb::init<bool, bool, bool, double, double, double, ConstDoubles, ConstDoubles,
+                      std::optional<ConstDoubles>>(),
+             nb::kw_only(), nb::arg("is_logistic"), nb::arg("one_sided"), nb::arg("bounded"), nb::arg("epsilon"),
+             nb::arg("factor"), nb::arg("unit"), nb::arg("targets").noconvert(), nb::arg("charges").noconvert(),
+             nb::arg("shares").noconvert().none());
+    m.def("row_terms", &row_terms, nb::arg("isa"), nb::arg("terms"), nb::kw_only(), nb::arg("z").noconvert(),
           nb::arg("beta").noconvert(), nb::arg("curvature").noconvert(), nb::arg("n_threads"));
-    m.def("term_line", &term_line, nb::arg("isa"), nb::kw_only(), nb::arg("is_logistic"), nb::arg("one_sided"),
-          nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"), nb::arg("targets").noconvert(),
-          nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(), nb::arg("z").noconvert(),
+    m.def("term_line", &term_line, nb::arg("isa"), nb::arg("terms"), nb::kw_only(), nb::arg("z").noconvert(),
           nb::arg("change").noconvert(), nb::arg("lengths").noconvert(), nb::arg("slopes").noconvert(),
           nb::arg("bends").noconvert(), nb::arg("n_threads"));
-    m.def("newton_pass", &newton_pass, nb::arg("isa"), nb::arg("table"), nb::kw_only(), nb::arg("is_logistic"),
-          nb::arg("one_sided"), nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"),
-          nb::arg("targets").noconvert(), nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(),
+    m.def("newton_pass", &newton_pass, nb::arg("isa"), nb::arg("table"), nb::arg("terms"), nb::kw_only(),
           nb::arg("w").noconvert().none(), nb::arg("z").noconvert(), nb::arg("curvature").noconvert().none(),
           nb::arg("is_update"), nb::arg("scales").noconvert(), nb::arg("pull").noconvert(), nb::arg("gram").noconvert(),
           nb::arg("n_threads"));

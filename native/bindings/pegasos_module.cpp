@@ -64,19 +64,16 @@ struct Visits {
     }
 };
 
-void pegasos_steps_on(const LinearTableOfArrays& table, ConstIndices order, ConstIndices codes, ConstDoubles weights,
-                      ConstDoubles factors, std::optional<Doubles> hinge, std::optional<Doubles> wrong, DoubleRows v,
-                      std::optional<DoubleRows> lag, Doubles scale, Doubles sq_norm, Doubles mass, Doubles charged,
-                      Doubles totals, double alpha, int64_t batch_size, bool projects) {
+void pegasos_steps_on(const LinearTableOfArrays& table, const Visits& visits, const Learner& learner, double alpha,
+                      int64_t batch_size, bool projects) {
     const LinearTable& view = table.view;
-    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, charged, totals}.state(view.n_columns);
-    const PegasosVisits visits =
-        Visits{order, codes, weights, factors, hinge, wrong}.over(static_cast<std::size_t>(view.n_rows), v.shape(1));
+    const PegasosState state = learner.state(view.n_columns);
+    const PegasosVisits visited = visits.over(static_cast<std::size_t>(view.n_rows), learner.v.shape(1));
     require(alpha > 0.0 && batch_size > 0, "alpha and the size of a batch must be positive");
     bool in_range = true;
     {
         const ReleasedGil released;
-        in_range = pegasos_steps(view, state, {alpha, batch_size, projects}, visits);
+        in_range = pegasos_steps(view, state, {alpha, batch_size, projects}, visited);
     }
     check_range(in_range);
 }
@@ -84,12 +81,19 @@ void pegasos_steps_on(const LinearTableOfArrays& table, ConstIndices order, Cons
 }  // namespace
 
 void bind_pegasos(nb::module_& m) {
-    m.def("pegasos_steps", &pegasos_steps_on, nb::arg("table"), nb::kw_only(), nb::arg("order").noconvert(),
-          nb::arg("codes").noconvert(), nb::arg("weights").noconvert(), nb::arg("factors").noconvert(),
-          nb::arg("hinge").noconvert().none(), nb::arg("wrong").noconvert().none(), nb::arg("v").noconvert(),
-          nb::arg("lag").noconvert().none(), nb::arg("scale").noconvert(), nb::arg("sq_norm").noconvert(),
-          nb::arg("mass").noconvert(), nb::arg("charged").noconvert(), nb::arg("totals").noconvert(), nb::arg("alpha"),
-          nb::arg("batch_size"), nb::arg("projects"));
+    using Losses = std::optional<Doubles>;
+    nb::class_<Visits>(m, "PegasosVisits")
+        .def("__init__", &construct<Visits, ConstIndices, ConstIndices, ConstDoubles, ConstDoubles, Losses, Losses>,
+             nb::kw_only(), nb::arg("order").noconvert(), nb::arg("codes").noconvert(), nb::arg("weights").noconvert(),
+             nb::arg("factors").noconvert(), nb::arg("hinge").noconvert().none(), nb::arg("wrong").noconvert().none());
+    nb::class_<Learner>(m, "PegasosState")
+        .def("__init__",
+             &construct<Learner, DoubleRows, std::optional<DoubleRows>, Doubles, Doubles, Doubles, Doubles, Doubles>,
+             nb::kw_only(), nb::arg("v").noconvert(), nb::arg("lag").noconvert().none(), nb::arg("scale").noconvert(),
+             nb::arg("sq_norm").noconvert(), nb::arg("mass").noconvert(), nb::arg("charged").noconvert(),
+             nb::arg("totals").noconvert());
+    m.def("pegasos_steps", &pegasos_steps_on, nb::arg("table"), nb::arg("visits"), nb::arg("state"), nb::kw_only(),
+          nb::arg("alpha"), nb::arg("batch_size"), nb::arg("projects"));
 }
 
 }  // namespace mercer

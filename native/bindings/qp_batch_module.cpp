@@ -46,6 +46,16 @@ int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t exact_
                              {exact_size, double_size, whole_size}, std::max(1, n_threads));
 }
 
+// The rows of each part of the data, and the machines on them. `shared` are the concatenated matrices of each part with
+// itself, and `diagonal` is that of the matrix of all rows.
+struct MachineParts {
+    ConstIndices rows, part_starts;
+    Pairs pairs;
+    std::optional<ConstDoubles> diagonal;
+    std::optional<Doubles> shared;
+    bool fill_shared;
+};
+
 // The problems of a batch, one after the other; solutions are written into `beta` and `values`.
 struct MachineVariables {
     ConstDoubles start, linear, lower, upper;
@@ -72,10 +82,9 @@ constexpr std::size_t kMachineNumbers = 17;
 using MachineTable = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 
 MachineTable machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
-                      std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
-                      std::optional<Doubles> shared, bool fill_shared, Pairs pairs,
-                      std::optional<ConstDoubles> diagonal, const MachineVariables& variables,
+                      std::optional<ConstDoubles> centre, const MachineParts& parts, const MachineVariables& variables,
                       const MachineLimits& limits, Doubles workspace, int n_threads, nb::object stop) {
+    const auto& [rows, part_starts, pairs, diagonal, shared, fill_shared] = parts;
     const std::vector<Machine> list = make_machines(part_starts, pairs);
     const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
     const int64_t size = list.empty() ? 0 : list.back().offset + list.back().size;
@@ -153,14 +162,18 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
 void bind_machines(nb::module_& m) {
     m.def("machines_workspace", &machines_workspace, nb::arg("part_starts").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("exact_size"), nb::arg("double_size"), nb::arg("whole_size"), nb::arg("n_threads"));
+    nb::class_<MachineParts>(m, "MachineParts")
+        .def("__init__",
+             &construct<MachineParts, ConstIndices, ConstIndices, Pairs, std::optional<ConstDoubles>,
+                        std::optional<Doubles>, bool>,
+             nb::kw_only(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
+             nb::arg("pairs").noconvert(), nb::arg("diagonal").noconvert().none(), nb::arg("shared").noconvert().none(),
+             nb::arg("fill_shared"));
     nb::class_<MachineVariables>(m, "MachineVariables")
-        .def(
-            "__init__",
-            [](MachineVariables* self, ConstDoubles start, ConstDoubles linear, ConstDoubles lower, ConstDoubles upper,
-               Doubles beta,
-               Doubles values) { new (self) MachineVariables{start, linear, lower, upper, beta, values}; },
-            nb::kw_only(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
-            nb::arg("upper").noconvert(), nb::arg("beta").noconvert(), nb::arg("values").noconvert());
+        .def("__init__",
+             &construct<MachineVariables, ConstDoubles, ConstDoubles, ConstDoubles, ConstDoubles, Doubles, Doubles>,
+             nb::kw_only(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
+             nb::arg("upper").noconvert(), nb::arg("beta").noconvert(), nb::arg("values").noconvert());
     nb::class_<MachineLimits>(m, "MachineLimits")
         .def(
             "__init__",
@@ -173,9 +186,7 @@ void bind_machines(nb::module_& m) {
             nb::kw_only(), nb::arg("grouped"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"),
             nb::arg("double_size"), nb::arg("whole_size"), nb::arg("value_work"), nb::arg("work_limit"));
     m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"), nb::kw_only(),
-          nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
-          nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),
-          nb::arg("diagonal").noconvert().none(), nb::arg("variables"), nb::arg("limits"),
+          nb::arg("centre").noconvert().none(), nb::arg("parts"), nb::arg("variables"), nb::arg("limits"),
           nb::arg("workspace").noconvert(), nb::arg("n_threads"), nb::arg("stop").none() = nb::none());
 }
 

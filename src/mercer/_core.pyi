@@ -232,6 +232,20 @@ def machines_workspace(
     part_starts: _Index, pairs: _Index, exact_size: int, double_size: int, whole_size: int, n_threads: int
 ) -> int: ...
 
+class MachineParts:
+    """The rows of each part of the data, and the problems on one part or on two."""
+
+    def __init__(
+        self,
+        *,
+        rows: _Index,
+        part_starts: _Index,
+        pairs: _Index,
+        diagonal: _Float | None,
+        shared: _Float | None,
+        fill_shared: bool,
+    ) -> None: ...
+
 class MachineVariables:
     """Problems, one after the other, and their solutions, which are written into `beta` and `values`."""
 
@@ -261,12 +275,7 @@ def solve_machines(
     table: Table,
     *,
     centre: _Float | None,
-    rows: _Index,
-    part_starts: _Index,
-    shared: _Float | None,
-    fill_shared: bool,
-    pairs: _Index,
-    diagonal: _Float | None,
+    parts: MachineParts,
     variables: MachineVariables,
     limits: MachineLimits,
     workspace: _Float,
@@ -443,32 +452,46 @@ class Survey:
     def without_partners(self, chosen: _Index, rows: _Index, n_rows: int) -> _Index: ...
     def select(self, seen: npt.NDArray[np.bool_], previous: _Index, limit: int) -> _Index: ...
 
+class TableauPlaces:
+    """The places of a tableau, first those of basic variables, with the rows that are known."""
+
+    def __init__(
+        self,
+        *,
+        n_basic: int,
+        values: _Float,
+        point: _Float,
+        lower: _Float,
+        upper: _Float,
+        drift: _Float,
+        rows: _Float,
+        slots: _Index,
+    ) -> None: ...
+
+class RemovedVariables:
+    """The variables, each of which is removed alone."""
+
+    def __init__(
+        self,
+        *,
+        own: _Float,
+        own_slots: _Index,
+        corner: _Float,
+        gradient: _Float,
+        main: _Index,
+        partner: _Index,
+        amount: _Float,
+        own_drift: _Float,
+        total: _Float,
+    ) -> None: ...
+
 def leave_out(
+    places: TableauPlaces,
+    removed: RemovedVariables,
     *,
-    # the places, first those of basic variables, with the rows that are known (native/dual/loo_update.hpp)
-    n_basic: int,
-    values: _Float,
-    point: _Float,
-    lower: _Float,
-    upper: _Float,
-    rows: _Float,
-    slots: _Index,
-    # the variables, each of which is removed alone
-    own: _Float,
-    own_slots: _Index,
-    corner: _Float,
-    gradient: _Float,
-    main: _Index,
-    partner: _Index,
-    amount: _Float,
-    drift: _Float,
-    own_drift: _Float,
-    total: _Float,
-    # scale and tolerances
     size: float,
     tol_beta: float,
     tol_gradient: float,
-    # the results, which are written
     ends: _Index,
     numbers: _Float,
     n_threads: int,
@@ -477,25 +500,37 @@ def leave_out(
 class Strings:
     def __init__(self, letters: npt.NDArray[np.int32], starts: _Index, n_letters: int) -> None: ...
 
+class PegasosVisits:
+    """The visited rows in their order, their losses, and the codes and weights of all rows."""
+
+    def __init__(
+        self,
+        *,
+        order: _Index,
+        codes: _Index,
+        weights: _Float,
+        factors: _Float,
+        hinge: _Float | None,
+        wrong: _Float | None,
+    ) -> None: ...
+
+class PegasosState:
+    """What is changed by each step."""
+
+    def __init__(
+        self,
+        *,
+        v: _Float,
+        lag: _Float | None,
+        scale: _Float,
+        sq_norm: _Float,
+        mass: _Float,
+        charged: _Float,
+        totals: _Float,
+    ) -> None: ...
+
 def pegasos_steps(
-    table: LinearTable,
-    *,
-    order: _Index,
-    codes: _Index,
-    weights: _Float,
-    factors: _Float,
-    hinge: _Float | None,
-    wrong: _Float | None,
-    v: _Float,
-    lag: _Float | None,
-    scale: _Float,
-    sq_norm: _Float,
-    mass: _Float,
-    charged: _Float,
-    totals: _Float,
-    alpha: float,
-    batch_size: int,
-    projects: bool,
+    table: LinearTable, visits: PegasosVisits, state: PegasosState, *, alpha: float, batch_size: int, projects: bool
 ) -> None: ...
 def edit_distances(isa: str, strings: Strings, left_rows: _Index, right_rows: _Index, out: _Float) -> None: ...
 def subsequences(
@@ -549,35 +584,31 @@ def class_step(
     moved: _Float,
     growth: _Float,
 ) -> None: ...
+
+class RowTerms:
+    """The targets and charges of rows, and the function of their decision values."""
+
+    def __init__(
+        self,
+        *,
+        is_logistic: bool,
+        one_sided: bool,
+        bounded: bool,
+        epsilon: float,
+        factor: float,
+        unit: float,
+        targets: _Float,
+        charges: _Float,
+        shares: _Float | None,
+    ) -> None: ...
+
 def row_terms(
-    isa: str,
-    *,
-    is_logistic: bool,
-    one_sided: bool,
-    bounded: bool,
-    epsilon: float,
-    factor: float,
-    unit: float,
-    targets: _Float,
-    charges: _Float,
-    shares: _Float | None,
-    z: _Float,
-    beta: _Float,
-    curvature: _Float,
-    n_threads: int,
+    isa: str, terms: RowTerms, *, z: _Float, beta: _Float, curvature: _Float, n_threads: int
 ) -> tuple[float, float, float]: ...
 def term_line(
     isa: str,
+    terms: RowTerms,
     *,
-    is_logistic: bool,
-    one_sided: bool,
-    bounded: bool,
-    epsilon: float,
-    factor: float,
-    unit: float,
-    targets: _Float,
-    charges: _Float,
-    shares: _Float | None,
     z: _Float,
     change: _Float,
     lengths: _Float,
@@ -588,16 +619,8 @@ def term_line(
 def newton_pass(
     isa: str,
     table: LinearTable,
+    terms: RowTerms,
     *,
-    is_logistic: bool,
-    one_sided: bool,
-    bounded: bool,
-    epsilon: float,
-    factor: float,
-    unit: float,
-    targets: _Float,
-    charges: _Float,
-    shares: _Float | None,
     w: _Float | None,
     z: _Float,
     curvature: _Float | None,

@@ -60,12 +60,14 @@ def test_small_machines_agree_with_the_reference(sizes, name, sharing, sparse, g
         tiles.kernel,
         tiles.table,
         centre=tiles.centre,
-        rows=rows,
-        part_starts=starts,
-        shared=shared,
-        fill_shared=sharing == "to fill",
-        pairs=np.array(pairs),
-        diagonal=None if way == "in double" else np.diag(K)[rows],
+        parts=_core.MachineParts(
+            rows=rows,
+            part_starts=starts,
+            pairs=np.array(pairs),
+            diagonal=None if way == "in double" else np.diag(K)[rows],
+            shared=shared,
+            fill_shared=sharing == "to fill",
+        ),
         variables=_core.MachineVariables(
             start=np.zeros(y.size),
             linear=-y,
@@ -149,14 +151,16 @@ def native(**changed):
         "kernel": tiles.kernel,
         "table": tiles.table,
         "centre": None,
-        "rows": np.arange(6),
-        "part_starts": np.array([0, 6]),
-        "shared": None,
-        "fill_shared": False,
-        "pairs": np.array([[0, -1]]),
-        "diagonal": None,
         "workspace": np.zeros(1000),
         "n_threads": 1,
+    }
+    parts = {
+        "rows": np.arange(6),
+        "part_starts": np.array([0, 6]),
+        "pairs": np.array([[0, -1]]),
+        "diagonal": None,
+        "shared": None,
+        "fill_shared": False,
     }
     variables = {
         **{name: np.zeros(6) for name in ("start", "lower", "beta", "values")},
@@ -173,11 +177,12 @@ def native(**changed):
         "value_work": 1.0,
         "work_limit": 1e6,
     }
-    for group in (given, variables, limits):
+    for group in (given, parts, variables, limits):
         group.update((name, changed.pop(name)) for name in group.keys() & changed.keys())
     assert not changed
-    of_problems = _core.MachineVariables(**variables), _core.MachineLimits(**limits)
-    return _core.solve_machines(**given, variables=of_problems[0], limits=of_problems[1])
+    given["parts"] = _core.MachineParts(**parts)
+    given["variables"] = _core.MachineVariables(**variables)
+    return _core.solve_machines(**given, limits=_core.MachineLimits(**limits))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from cases import ISAS
 from mercer.gram.rows.newton_pass import newton_pass
-from mercer.gram.rows.row_terms import TermKind, row_terms, term_line
+from mercer.gram.rows.row_terms import TermKind, native_terms, row_terms, term_line
 from pairs import every_pair
 from reference import linear as reference
 
@@ -41,18 +41,18 @@ def same(found, expected):
 def test_terms_and_lines(monkeypatch, kind, n, isa):
     monkeypatch.setenv("MERCER_ISA", isa)
     targets, charges, z, shares = rows_of(kind, n)
-    found = row_terms(KINDS[kind], targets, charges, z, shares, n_jobs=1)
+    terms = native_terms(KINDS[kind], targets, charges, shares)
+    found = row_terms(terms, z, n_jobs=1)
     same(found, reference.row_terms(KINDS[kind], targets, charges, z, shares))
-    several = row_terms(KINDS[kind], targets, charges, z, shares, n_jobs=3)
+    several = row_terms(terms, z, n_jobs=3)
     for one, other in zip(found, several, strict=True):
         np.testing.assert_array_equal(one, other)
     change, lengths = np.random.default_rng(1).normal(size=n), np.geomspace(1e-3, 40.0, 19)
-    about = KINDS[kind], targets, charges, z, change, lengths, shares
-    slopes, bends = term_line(*about, n_jobs=1)
-    expected = reference.term_line(*about)
+    slopes, bends = term_line(terms, z, change, lengths, n_jobs=1)
+    expected = reference.term_line(KINDS[kind], targets, charges, z, change, lengths, shares)
     np.testing.assert_allclose(slopes, expected[0], rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(bends, expected[1], rtol=1e-11, atol=1e-11)
-    np.testing.assert_array_equal(term_line(*about, n_jobs=2), (slopes, bends))
+    np.testing.assert_array_equal(term_line(terms, z, change, lengths, n_jobs=2), (slopes, bends))
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -62,7 +62,8 @@ def test_logistic_terms_keep_their_digits_far_from_the_boundary(monkeypatch, isa
     for target in (1.0, -1.0):
         for number in z:
             about = np.array([target]), np.array([2.0]), np.array([number])
-            found, expected = (of(KINDS["logistic"], *about) for of in (row_terms, reference.row_terms))
+            found = row_terms(native_terms(KINDS["logistic"], *about[:2]), about[2])
+            expected = reference.row_terms(KINDS["logistic"], *about)
             np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-14, atol=1e-300)
             np.testing.assert_allclose(found.curvature, expected.curvature, rtol=1e-14, atol=1e-300)
             np.testing.assert_allclose(found.total, expected.total, rtol=1e-14, atol=1e-300)
@@ -75,21 +76,22 @@ def test_values_that_are_not_numbers_stay_so(monkeypatch, kind, isa):
     targets, charges, z, shares = rows_of(kind, 9)
     charges[:] = 1.0
     z[4] = np.nan
-    found = row_terms(KINDS[kind], targets, charges, z, shares)
+    found = row_terms(native_terms(KINDS[kind], targets, charges, shares), z)
     assert np.isnan([found.beta[4], found.total, found.loss]).all()
     assert np.isfinite(np.delete(found.beta, 4)).all()
 
 
 def test_wrong_rows_are_refused():
     ones = np.ones(3)
+    terms = native_terms(TermKind(), ones, ones)
     with pytest.raises(ValueError, match="same length"):
-        row_terms(TermKind(), ones, np.ones(2), ones)
+        native_terms(TermKind(), ones, np.ones(2))
     with pytest.raises(ValueError, match="length of targets"):
-        row_terms(TermKind(), ones, ones, np.ones(4))
+        row_terms(terms, np.ones(4))
     with pytest.raises(ValueError, match="length of targets"):
-        term_line(TermKind(), ones, ones, ones, np.ones(2), ones)
+        term_line(terms, ones, np.ones(2), ones)
     with pytest.raises(ValueError, match="factor larger than 0"):
-        row_terms(TermKind(factor=0.0), ones, ones, ones)
+        native_terms(TermKind(factor=0.0), ones, ones)
 
 
 @every_pair(kind=list(KINDS), n=[0, 1, 1023, 20011], p=[1, 8, 21, 255], dtype=["f4", "f8", "i1", "u1"], isa=ISAS)
@@ -103,15 +105,16 @@ def test_a_pass_of_newtons_method(monkeypatch, kind, n, p, dtype, isa):
     for n_jobs in (1, 3):
         for given in (None, w):
             values, curvature, pull, gram = z.copy(), old.copy(), np.empty(p + 1), np.eye(p + 1)
+            terms = native_terms(KINDS[kind], targets, charges, shares)
             about = X, 0.5, KINDS[kind], targets, charges, shares
             made = values, curvature, scales, pull, gram
-            sums = newton_pass(*about, given, *made, is_update=True, n_jobs=n_jobs)
+            sums = newton_pass(X, 0.5, terms, given, *made, is_update=True, n_jobs=n_jobs)
             at = z if given is None else reference.times(X, 0.5, w)
-            terms, own_pull, own_gram, own_sums = reference.newton_pass(*about, at, old, scales)
+            expected, own_pull, own_gram, own_sums = reference.newton_pass(*about, at, old, scales)
             size = max(1.0, float(np.abs(charges).sum())) * 81.0
             np.testing.assert_allclose(values, at, rtol=1e-13, atol=1e-13)
             if given is None:
-                np.testing.assert_allclose(curvature, terms.curvature, rtol=1e-13, atol=1e-13)
+                np.testing.assert_allclose(curvature, expected.curvature, rtol=1e-13, atol=1e-13)
                 np.testing.assert_allclose(pull, own_pull, atol=1e-12 * size)
                 np.testing.assert_allclose(gram - np.eye(p + 1), own_gram, atol=1e-11 * size)
                 np.testing.assert_allclose(sums, own_sums, rtol=1e-11, atol=1e-11)
@@ -119,5 +122,5 @@ def test_a_pass_of_newtons_method(monkeypatch, kind, n, p, dtype, isa):
             for one, other in zip(same_on_all, (sums, *made[:2], pull, gram), strict=True):
                 np.testing.assert_array_equal(one, other)
     alone = np.zeros((p + 1, p + 1))
-    newton_pass(*about, None, z.copy(), None, scales, pull, alone, is_update=False)
+    newton_pass(X, 0.5, terms, None, z.copy(), None, scales, pull, alone, is_update=False)
     np.testing.assert_allclose(alone, reference.newton_pass(*about, z, 0.0 * old, scales)[2], atol=1e-11 * size)

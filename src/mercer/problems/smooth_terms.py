@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer._core import RowTerms
 from mercer._typing import FloatArray
-from mercer.gram.rows.row_terms import TermKind, TermValues, row_terms, term_line
+from mercer.gram.rows.row_terms import TermKind, TermValues, native_terms, row_terms, term_line
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.linear import Part
 from mercer.problems.losses import LinearLoss
@@ -41,16 +42,19 @@ class SmoothTerms(ABC):
     def shares_of(self, part: Part) -> FloatArray | None:
         """Return the dual points of a block of rows from which a proximal step starts; None without a proximal step."""
 
+    def of_rows(self, part: Part) -> RowTerms:
+        """Return the functions of a block of rows."""
+        return native_terms(self.kind, part.targets, part.charges, self.shares_of(part))
+
     def values(self, part: Part, z: FloatArray, n_jobs: int | None = None) -> TermValues:
         """Return the derivatives and sums at z; the second derivatives are `curvature` times the `factor`."""
-        return row_terms(self.kind, part.targets, part.charges, z, self.shares_of(part), n_jobs)
+        return row_terms(self.of_rows(part), z, n_jobs)
 
     def line(
         self, part: Part, z: FloatArray, change: FloatArray, lengths: FloatArray, n_jobs: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the slopes and second derivatives of the sum of the terms at z + t change, for t in `lengths`."""
-        about = self.kind, part.targets, part.charges, z, change, lengths
-        slopes, bends = term_line(*about, self.shares_of(part), n_jobs)
+        slopes, bends = term_line(self.of_rows(part), z, change, lengths, n_jobs)
         return slopes, self.factor * bends
 
 
@@ -116,5 +120,5 @@ class ProximalTerms(SmoothTerms):
 
     def move(self, part: Part, z: FloatArray) -> None:
         """Make the maximisers at z the point from which the next proximal step starts."""
-        best = row_terms(self.kind, part.targets, np.ones(z.shape), z, self.shares_of(part))
+        best = row_terms(native_terms(self.kind, part.targets, np.ones(z.shape), self.shares_of(part)), z)
         self.shares[part.block.at] = best.beta

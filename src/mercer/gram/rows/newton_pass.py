@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer import _core
+from mercer._core import RowTerms
 from mercer._typing import FloatArray
 from mercer.gram import n_threads
-from mercer.gram.rows.row_terms import TermKind
 from mercer.gram.rows.sweeps import contiguous, native_table
 from mercer.kernels.instruction_set import select_isa
 
@@ -45,10 +45,7 @@ def can_pass(table: Any, constant: float) -> bool:
 def newton_pass(
     table: Any,
     constant: float,
-    kind: TermKind,
-    targets: FloatArray,
-    charges: FloatArray,
-    shares: FloatArray | None,
+    terms: RowTerms,
     w: FloatArray | None,
     z: FloatArray,
     curvature: FloatArray | None,
@@ -65,9 +62,8 @@ def newton_pass(
     ----------
     table, constant
         See :mod:`mercer.gram.rows.sweeps`; :func:`can_pass` says which tables are taken.
-    kind : TermKind
-    targets, charges, shares : ndarray of shape (m,)
-        See :func:`mercer.gram.rows.row_terms.row_terms`.
+    terms : RowTerms
+        See :func:`mercer.gram.rows.row_terms.native_terms`.
     w : ndarray of shape (q,), optional
         By default the decision values `z` are given.
     z : ndarray of shape (m,)
@@ -88,10 +84,7 @@ def newton_pass(
         *_core.newton_pass(
             select_isa(),
             native_table(table, constant),
-            **kind._asdict(),
-            targets=contiguous(targets),
-            charges=contiguous(charges),
-            shares=None if shares is None else contiguous(shares),
+            terms,
             w=None if w is None else contiguous(w),
             z=z,
             curvature=curvature,

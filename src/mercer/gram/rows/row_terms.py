@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer import _core
+from mercer._core import RowTerms
 from mercer._typing import FloatArray
 from mercer.gram import n_threads
 from mercer.gram.rows.sweeps import contiguous
@@ -74,39 +75,28 @@ class TermValues(NamedTuple):
     excess: float
 
 
-def row_terms(
-    kind: TermKind,
-    targets: FloatArray,
-    charges: FloatArray,
-    z: FloatArray,
-    shares: FloatArray | None = None,
-    n_jobs: int | None = None,
-) -> TermValues:
-    """Return the terms of rows with decision values `z`; all arrays have shape (m,). No `shares` means 0."""
-    beta, curvature = np.empty(z.shape), np.empty(z.shape)
-    sums = _core.row_terms(
-        select_isa(),
+def native_terms(
+    kind: TermKind, targets: FloatArray, charges: FloatArray, shares: FloatArray | None = None
+) -> RowTerms:
+    """Return the terms of rows as functions of their decision values; all arrays have shape (m,). No shares means 0."""
+    return RowTerms(
         **kind._asdict(),
         targets=contiguous(targets),
         charges=contiguous(charges),
         shares=None if shares is None else contiguous(shares),
-        z=contiguous(z),
-        beta=beta,
-        curvature=curvature,
-        n_threads=n_threads(n_jobs),
     )
+
+
+def row_terms(terms: RowTerms, z: FloatArray, n_jobs: int | None = None) -> TermValues:
+    """Return the terms and their derivatives at the decision values `z` of shape (m,)."""
+    beta, curvature = np.empty(z.shape), np.empty(z.shape)
+    about = {"z": contiguous(z), "beta": beta, "curvature": curvature}
+    sums = _core.row_terms(select_isa(), terms, **about, n_threads=n_threads(n_jobs))
     return TermValues(beta, curvature, *sums)
 
 
 def term_line(
-    kind: TermKind,
-    targets: FloatArray,
-    charges: FloatArray,
-    z: FloatArray,
-    change: FloatArray,
-    lengths: FloatArray,
-    shares: FloatArray | None = None,
-    n_jobs: int | None = None,
+    terms: RowTerms, z: FloatArray, change: FloatArray, lengths: FloatArray, n_jobs: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the first and second derivatives of the sum of the terms at z + t change, for every t in `lengths`.
 
@@ -115,10 +105,7 @@ def term_line(
     slopes, bends = np.empty(lengths.shape), np.empty(lengths.shape)
     _core.term_line(
         select_isa(),
-        **kind._asdict(),
-        targets=contiguous(targets),
-        charges=contiguous(charges),
-        shares=None if shares is None else contiguous(shares),
+        terms,
         z=contiguous(z),
         change=contiguous(change),
         lengths=contiguous(lengths),

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import BLOCK_LIMIT, MachineLimits, MachineVariables, machines_workspace, solve_machines
+from mercer._core import BLOCK_LIMIT, MachineLimits, MachineParts, MachineVariables, machines_workspace, solve_machines
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate, relative_gap, worst_status
 from mercer.certificates.evaluation import Conditions, Evaluation, conditions_of
@@ -187,12 +187,14 @@ class SmallProblems:
             tiles.kernel,
             tiles.table,
             centre=tiles.centre,
-            rows=solved.about.idx,
-            part_starts=self._part_starts,
-            shared=shared,
-            fill_shared=not filled,
-            pairs=solved.pairs[first:],
-            diagonal=self._diagonal,
+            parts=MachineParts(
+                rows=solved.about.idx,
+                part_starts=self._part_starts,
+                pairs=solved.pairs[first:],
+                diagonal=self._diagonal,
+                shared=shared,
+                fill_shared=not filled,
+            ),
             variables=MachineVariables(
                 start=whole.start[variables],
                 linear=whole.linear[variables],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from mercer._core import leave_out
+from mercer._core import RemovedVariables, TableauPlaces, leave_out
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.checks import distinct
 from mercer.gram import Gram
@@ -165,28 +165,33 @@ class Passes:
                 rows = block[pending]
                 ends, numbers = np.empty(rows.size, dtype=np.int64), np.empty((rows.size, 5))
                 missing = [np.zeros(0, dtype=np.int64)]
+                places = TableauPlaces(
+                    n_basic=f,
+                    values=values,
+                    point=self.beta[universe],
+                    lower=problem.lower[universe],
+                    upper=problem.upper[universe],
+                    drift=drift,
+                    rows=store.rows,
+                    slots=store.slots,
+                )
                 together = max(1, _TOGETHER // universe.size)
                 for start in range(0, rows.size, together):
                     some = slice(start, start + together)
                     missing.append(
                         leave_out(
-                            n_basic=f,
-                            values=values,
-                            point=self.beta[universe],
-                            lower=problem.lower[universe],
-                            upper=problem.upper[universe],
-                            rows=store.rows,
-                            slots=store.slots,
-                            own=own,
-                            own_slots=pending[some],
-                            corner=corner[pending[some]],
-                            gradient=tableau.gradient[rows[some]],
-                            main=position[rows[some]],
-                            partner=np.where(partner[rows[some]] >= 0, position[partner[rows[some]]], -1),
-                            amount=-self.beta[rows[some]],
-                            drift=drift,
-                            own_drift=own_drift[pending[some]],
-                            total=-self.shares[rows[some]],
+                            places,
+                            RemovedVariables(
+                                own=own,
+                                own_slots=pending[some],
+                                corner=corner[pending[some]],
+                                gradient=tableau.gradient[rows[some]],
+                                main=position[rows[some]],
+                                partner=np.where(partner[rows[some]] >= 0, position[partner[rows[some]]], -1),
+                                amount=-self.beta[rows[some]],
+                                own_drift=own_drift[pending[some]],
+                                total=-self.shares[rows[some]],
+                            ),
                             size=tableau.size,
                             tol_beta=self.tol_beta,
                             tol_gradient=self.tol,

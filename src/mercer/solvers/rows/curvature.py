@@ -184,10 +184,7 @@ class GramCurvature(Curvature):
         found = newton_pass(
             table,
             constant,
-            self.terms.kind,
-            part.targets,
-            part.charges,
-            self.terms.shares_of(part),
+            self.terms.of_rows(part),
             w,
             values,
             curvature,
