@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status, as_model
 from mercer.data import as_data
 from mercer.gram.threads import blas_threads
-from mercer.problems.scaled_columns import Columns, second_derivatives
 from mercer.problems.smooth import Logistic, Objective, Softmax
 from pairs import every_pair
 
@@ -297,33 +296,6 @@ def test_columns_of_any_unit(unit, table, C):
     np.testing.assert_allclose(unit * machine.coef_, expected.coef_, rtol=1e-3)
 
 
-def test_second_derivatives_that_overflow_are_refused():
-    X, y = TABLES["2 classes"]
-    objective = Objective(Logistic(np.where(y == 1, 1.0, -1.0)), np.full(len(y), 1e308), np.ones(1), True)
-    columns = Columns.of(X, np.ones(len(y)), centred=True)
-    with (
-        pytest.raises(ValueError, match="second derivatives of the objective are not finite: scale the columns"),
-        np.errstate(over="ignore", invalid="ignore"),
-    ):
-        second_derivatives(objective, columns, np.zeros((len(y), 1)))
-
-
-@pytest.mark.parametrize("has_bias", [True, False])
-def test_columns_are_those_of_the_table(has_bias):
-    rng = np.random.default_rng(0)
-    X, s = rng.normal(size=(40, 5)) * [1.0, 1e-3, 1.0, 0.0, 1e160] + [0.0, 7.0, 1e6, 3.0, 0.0], rng.random(40)
-    X[::2, 0] = 0.0
-    for rows in (X, sp.csr_array(X)):
-        found = Columns.of(rows, s, centred=has_bias)
-        table = found.table if rows is X else found.table.toarray()
-        np.testing.assert_allclose(table * found.spread + found.centre, X, rtol=1e-12, atol=1e-12)
-        if has_bias:
-            assert not table[:, 3].any()
-            if rows is X:
-                np.testing.assert_allclose(s @ table, 0.0, atol=1e-9)
-        np.testing.assert_allclose(np.delete(s @ table**2, 3) / s.sum(), 1.0, rtol=1e-9)
-
-
 @pytest.mark.parametrize("variance", [1e2, 1e4])
 def test_columns_that_are_constant_get_no_weight(variance):
     """The weight is 0, although the curvature nearly vanishes."""
@@ -512,7 +484,7 @@ def test_roots_of_second_derivatives(loss, second):
     for i in range(3):
         scores = np.append(0.0, f[i]) if n_outputs == 1 else f[i]
         p = np.exp(scores) / np.exp(scores).sum()
-        np.testing.assert_allclose(loss.curve(f, v)[i], second(p) @ v[i], atol=1e-15)
+        np.testing.assert_allclose(spread(gather(v))[i], second(p) @ v[i], atol=1e-15)
         assert spread(v)[i] @ w[i] == pytest.approx(v[i] @ gather(w)[i])
 
 

@@ -10,7 +10,7 @@ import stat
 import warnings
 import zipfile
 from dataclasses import replace
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from hashlib import sha256
 from operator import getitem
 from pathlib import Path
@@ -502,6 +502,35 @@ def test_logistic_machines_of_version_4_are_read(name, tmp_path):
     np.testing.assert_allclose(loaded.scores(frame)[0], first[name], atol=1e-4)
     save_model(tmp_path / "new.mercer", loaded)
     assert verify(load_model(tmp_path / "new.mercer"), frame).ok
+
+
+@pytest.mark.parametrize("C", [2.0, np.inf])
+def test_logistic_machines_without_dual_coefficients_are_verified_by_their_weights(C, tmp_path):
+    """Files of version 4 have none; a machine with other weights is refuted."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    frame["kind"] = np.where(frame["a"] + rng.normal(size=60) > 0.0, "x", "y")
+    path = tmp_path / "m.mercer"
+    save_model(path, fit_model(frame, "kind", LogisticRegression(C=C, tol=1e-10)))
+
+    def to_version_4(entry, factor=1.0):
+        unit = C if np.isfinite(C) else 1.0
+        claim = entry["parts"][0]["certificate"]
+        entry["parts"][0]["bias"] *= factor
+        objectives = {name: claim[name] / unit for name in ("primal", "dual", "gap")}
+        others = {"violation": 1e-9, "rounding": 1e-15, "tol": 1e-6}
+        names = ("status", "relative_gap", "dual_infeasibility", "n_iter", "n_kernel_values", "seconds")
+        claim = {name: claim[name] for name in (*names, "peak_memory_bytes")} | objectives | others
+        entry["parts"][0]["certificate"] = claim
+        variance = "inf" if np.isinf(C) else C
+        entry["machine"] = {"type": "LogisticRegression", "network": False, "prior_variance": variance, "bias": True}
+        entry["version"] = 4
+
+    original = path.read_bytes()
+    for factor in (1.0, 1.1):
+        path.write_bytes(original)
+        rewritten(path, partial(to_version_4, factor=factor), lambda members: members.pop("part_duals.npy"))
+        assert verify(load_model(path), frame).ok is (factor == 1.0)
 
 
 SPARSE = {

@@ -53,11 +53,6 @@ class SmoothLoss(ABC):
     def root(self, f: FloatArray) -> tuple[Linear, Linear]:
         """Return linear maps B and B' on each row of (n, T), such that B B' is the matrix of second derivatives."""
 
-    def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the second derivatives applied to a direction, (n, T)."""
-        spread, gather = self.root(f)
-        return spread(gather(direction))
-
     def excess(self, residual: FloatArray) -> FloatArray | None:
         """Return L(f) + L*(u) - u f at u = L'(f) - `residual`, for each row and output.
 

@@ -30,7 +30,6 @@ from mercer.specs.losses import ForKernelLogisticRegression as ForKernelLogistic
 from mercer.specs.losses import ForKernelRidge as ForKernelRidge
 from mercer.specs.losses import ForLeastSquaresClassifier as ForLeastSquaresClassifier
 from mercer.specs.losses import ForLeastSquaresSVC as ForLeastSquaresSVC
-from mercer.specs.losses import ForLikelihood as ForLikelihood
 from mercer.specs.losses import LossSpec as LossSpec
 from mercer.specs.machine_spec import MachineSpec as MachineSpec
 from mercer.specs.machine_spec import Point as Point
@@ -49,7 +48,7 @@ SPECS_BY_NAME: dict[str, type[MachineSpec]] = {
     for one in (
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
         *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
-        *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR, ForLikelihood),
+        *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR),
         *(ForJointLinearSVC,),
         *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier),
     )

@@ -36,6 +36,7 @@ from mercer.solvers.rows import (
     TableRows,
 )
 from mercer.solvers.rows.joint import JointEvidence
+from mercer.solvers.rows.softmax import softmax_duals
 from mercer.specs.losses import LossSpec, class_probabilities
 from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, Point
 
@@ -207,6 +208,7 @@ class ForLogisticRegression(LinearSpec):
 
     machine = "LogisticRegression"
     endless = ("C",)
+    derives_duals = True
     joint: bool = False
     network: bool = False
 
@@ -236,7 +238,6 @@ class ForLogisticRegression(LinearSpec):
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         assert point.vectors is not None
-        assert point.multipliers is not None
         data = gram.data
         vectors = point.vectors.like(data)
         assert isinstance(data, Vectors)
@@ -249,14 +250,17 @@ class ForLogisticRegression(LinearSpec):
         return self._evidence_of(table, targets, weights, w, point.multipliers)
 
     def _evidence_of(
-        self, table: Any, targets: FloatArray, weights: FloatArray, w: FloatArray, beta: FloatArray
+        self, table: Any, targets: FloatArray, weights: FloatArray, w: FloatArray, beta: FloatArray | None
     ) -> EvaluatedEvidence:
         if self.joint:
             rows = TableRows(table, targets.argmax(axis=1).astype(np.float64), weights)
-            return SoftmaxEvidence(self.softmax_problem(rows, w.shape[1]), w, beta)
+            problem = self.softmax_problem(rows, w.shape[1])
+            return SoftmaxEvidence(problem, w, softmax_duals(problem, w) if beta is None else beta)
+        rows = TableRows(table, (targets[:, 0] > 0.0).astype(np.float64), weights)
+        problem, of_each = self.softmax_problem(rows, 2), w * [-0.5, 0.5]
+        beta = softmax_duals(problem, of_each)[:, 1:] if beta is None else beta
         if math.isinf(self.C):
-            rows = TableRows(table, (targets[:, 0] > 0.0).astype(np.float64), weights)
-            return SoftmaxEvidence(self.softmax_problem(rows, 2), w * [-0.5, 0.5], beta * [-1.0, 1.0])
+            return SoftmaxEvidence(problem, of_each, beta * [-1.0, 1.0])
         return LinearEvidence(self.problem(TableRows(table, targets[:, 0], weights), 1), w[:, 0], beta[:, 0])
 
     def log_shares(self, values: FloatArray) -> FloatArray:

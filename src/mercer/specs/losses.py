@@ -11,8 +11,8 @@ from scipy.special import expit, softmax
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
+from mercer.certificates.least_squares import LeastSquaresEvidence
 from mercer.certificates.smooth import EvaluatedEvidence, KernelEvidence
-from mercer.certificates.smooth_linear import LinearEvidence
 from mercer.data import Vectors
 from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
@@ -65,42 +65,6 @@ class KernelLoss(LossSpec):
         return KernelEvidence.of(self.objective(targets, weights), gram, point.beta, point.bias, convex=gram.is_convex)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinearLoss(KernelLoss):
-    """A smooth loss, minimised over a normal vector w, on the rows or on kernel values at centres (an RBF network).
-
-    Without a network the vectors are the normal vectors w_t of the outputs: f_t(x) = 1 k(w_t, x) + b_t with the linear
-    kernel. In a network the vectors are the centres.
-    """
-
-    network: bool = False
-
-    @property
-    def own_vectors(self) -> type[Kernel]:
-        """The kernel type; the vectors are not the training rows."""
-        return RBF if self.network else Linear
-
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
-        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
-        assert point.vectors is not None
-        data = gram.data
-        vectors = point.vectors.like(data)
-        assert isinstance(data, Vectors)
-        assert isinstance(vectors, Vectors)
-        if self.network:
-            rows, w = gram_matrix(gram.kernel, data, vectors), point.beta
-        else:
-            rows, w = data.float64(), np.asarray(vectors.float64().T @ point.beta)
-        return LinearEvidence(self.objective(targets, weights), rows, w, point.bias)
-
-
-def _likelihood(targets: FloatArray, weights: FloatArray, variance: float, has_bias: bool) -> Objective:
-    """Return the objective: minus the log-likelihood, with a Gaussian prior of w."""
-    n_outputs = targets.shape[1]
-    loss = Logistic(targets[:, 0]) if n_outputs == 1 else Softmax(targets.argmax(axis=1))
-    return Objective(loss, weights, np.full(n_outputs, 1.0 / variance), has_bias)
-
-
 def class_probabilities(log_odds: FloatArray) -> FloatArray:
     """Return the class probabilities from one column of log-odds, or from one score for each class.
 
@@ -150,7 +114,9 @@ class ForKernelLogisticRegression(KernelLoss):
 
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
         """Return the objective; see :class:`KernelLoss`."""
-        return _likelihood(targets, weights, self.prior_variance, self.bias)
+        n_outputs = targets.shape[1]
+        loss = Logistic(targets[:, 0]) if n_outputs == 1 else Softmax(targets.argmax(axis=1))
+        return Objective(loss, weights, np.full(n_outputs, 1.0 / self.prior_variance), self.bias)
 
     def log_shares(self, values: FloatArray) -> FloatArray:
         """Return the logarithms of the probabilities of more than two classes, up to a constant for each row."""
@@ -162,42 +128,35 @@ class ForKernelLogisticRegression(KernelLoss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForLikelihood(LinearLoss):
-    """Minus the log-likelihood of a linear function: the logistic regression of older model files."""
+class ForLeastSquaresClassifier(LossSpec):
+    """Squared loss of the signs of the classes, for a linear function with a bias.
 
-    machine = "Likelihood"
-    endless = ("prior_variance",)
-    prior_variance: float
-    bias: bool = True
-
-    @property
-    def estimator(self) -> str:
-        """Name of the estimator that trained this machine."""
-        return "LogisticRegression"
-
-    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return the objective; see :class:`KernelLoss`."""
-        return _likelihood(targets, weights, self.prior_variance, self.bias)
-
-    def log_shares(self, values: FloatArray) -> FloatArray:
-        """Return the logarithms of the probabilities of more than two classes, up to a constant for each row."""
-        return values
-
-    def probabilities(self, values: FloatArray) -> FloatArray:
-        """Return the probability of each class; see :class:`MachineSpec`."""
-        return class_probabilities(values)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForLeastSquaresClassifier(LinearLoss):
-    """Squared loss of the signs of the classes, for a linear function with a bias."""
+    Without a network the vectors are the normal vectors w_t of the outputs: f_t(x) = 1 k(w_t, x) + b_t with the linear
+    kernel. In a network (an RBF network) the vectors are the centres, and the function is linear in the kernel values.
+    """
 
     machine = "LeastSquaresClassifier"
     alpha: float
+    network: bool = False
 
-    def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return the objective; see :class:`KernelLoss`."""
-        return Objective(Squared(targets), weights, np.full(targets.shape[1], self.alpha), True)
+    @property
+    def own_vectors(self) -> type[Kernel]:
+        """The kernel type; the vectors are not the training rows."""
+        return RBF if self.network else Linear
+
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
+        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
+        assert point.vectors is not None
+        data = gram.data
+        vectors = point.vectors.like(data)
+        assert isinstance(data, Vectors)
+        assert isinstance(vectors, Vectors)
+        if self.network:
+            rows, w = gram_matrix(gram.kernel, data, vectors), point.beta
+        else:
+            rows, w = data.float64(), np.asarray(vectors.float64().T @ point.beta)
+        objective = Objective(Squared(targets), weights, np.full(targets.shape[1], self.alpha), True)
+        return LeastSquaresEvidence(objective, rows, w, point.bias)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,6 +78,9 @@ class MachineSpec(ABC):
     has_duals: ClassVar[bool] = False
     """Whether a part has a dual coefficient for each training row, beside vectors of its own."""
 
+    derives_duals: ClassVar[bool] = False
+    """Whether a model file may lack the dual coefficients, because verification computes them from the weights."""
+
     calibrated_on: ClassVar[tuple[str, ...]] = ()
     """Decision values on which the probabilities in a model file can be calibrated: names from `FITTED_ON`."""
 

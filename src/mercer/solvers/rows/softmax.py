@@ -107,6 +107,18 @@ def solve_softmax(
     )
 
 
+def softmax_duals(problem: SoftmaxProblem, w: FloatArray) -> FloatArray:
+    """Return feasible dual coefficients for weights that came without any: those of older model files.
+
+    They belong to the biases that are best for the weights, or without a penalty, to a Newton step from the weights.
+    """
+    kind = SoftmaxNewton if problem.is_penalised else LikelihoodNewton
+    solver = kind(problem, w, lambda: None, None, None)
+    for _ in solver.steps(float("inf")):
+        pass
+    return solver.solution()[1]
+
+
 def shifted_columns(problem: SoftmaxProblem, memory_limit: int | None) -> tuple[SoftmaxProblem, FloatArray] | None:
     """Return the problem on columns minus their means, and these means, if some are far from 0; None otherwise.
 

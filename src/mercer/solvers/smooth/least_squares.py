@@ -10,15 +10,15 @@ from scipy.linalg import svd
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
+from mercer.certificates.least_squares import LeastSquaresEvidence
 from mercer.certificates.smooth import certify
-from mercer.certificates.smooth_linear import LinearEvidence
 from mercer.certificates.status import Status
 from mercer.gram.factorisation import abandonable
 from mercer.gram.threads import blas_threads
-from mercer.problems.scaled_columns import CONSTANT
 from mercer.problems.smooth import TOL, Objective, Squared
 
 _EPS = float(np.finfo(np.float64).eps)
+_CONSTANT = 4.0 * _EPS  # relative to a column's largest value; a smaller range about the mean is rounding of a constant
 _ALONE = 1e-10  # a remaining leverage (beyond the column space) up to this size is 0 up to rounding
 
 
@@ -64,7 +64,7 @@ def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray
     level, centred = weights @ Y / total, rows
     for _ in range(2):  # the second pass removes the rounding error of the first mean
         centred = centred - weights / total @ centred
-    constant = np.abs(centred).max(axis=0, initial=0.0) <= CONSTANT * np.abs(rows).max(axis=0, initial=0.0)
+    constant = np.abs(centred).max(axis=0, initial=0.0) <= _CONSTANT * np.abs(rows).max(axis=0, initial=0.0)
     table = roots * np.where(constant, 0.0, centred)
     left, s, right = abandonable(lambda: svd(table, full_matrices=False, check_finite=False))  # Ctrl-C stops it
     known = s > max(rows.shape) * _EPS * s.max(initial=0.0)
@@ -83,7 +83,7 @@ def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray
         ratio = own @ (left[:, known].T @ (roots * (Y - level))) / (own * left[alone][:, known]).sum(axis=1)[:, None]
         left_out[alone] = ratio / roots[alone]
     objective = Objective(Squared(Y), weights, np.full(Y.shape[1], penalty), True)
-    evidence = LinearEvidence(objective, rows, w, bias)
+    evidence = LeastSquaresEvidence(objective, rows, w, bias)
     certificate = certify(
         evidence,
         evidence.evaluate(),

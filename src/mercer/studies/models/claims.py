@@ -30,18 +30,24 @@ def claim_dict(claim: Any) -> dict[str, Any] | None:
     return {name: number_of(value) if isinstance(value, float) else value for name, value in values.items()}
 
 
-def claim_of_version_4(entry: dict[str, Any] | None, machine: str) -> dict[str, Any] | None:
+def claim_of_version_4(entry: dict[str, Any] | None, machine_spec: dict[str, Any]) -> dict[str, Any] | None:
     """Return the claims of a machine in the current version; before, the fields had a meaning for each kind of machine.
 
     What an earlier file did not state is None. A status that says more than the numbers prove becomes `stalled`.
     """
     if entry is None or "rounding" not in entry:  # a separation, which has no such fields
         return entry
+    machine = machine_spec["type"]
     primal, dual, stated = (_read(entry[name]) for name in ("primal", "dual", "relative_gap"))
     relative = relative_gap(primal, dual)
     found = {name: entry.get(name) for name in ("kkt_violation", "n_support", "n_free", "n_bounded", "tol_gap")}
     found |= {"gradient_violation": None, "rounding": None, "decision_error": entry["rounding"], "absolute_gap": 0.0}
-    if "violation" in entry and machine not in _BY_GAP:
+    if machine == "LogisticRegression":  # the gap decides now, and the objective is in units of 1 / C
+        variance = _read(machine_spec["prior_variance"])
+        unit = variance if math.isfinite(variance) else 1.0
+        found |= {name: number_of(unit * _read(entry[name])) for name in ("primal", "dual", "gap")}
+        found |= {"decision_error": None, "tol": None, "tol_gap": largest_gap(entry["tol"])}
+    elif "violation" in entry and machine not in _BY_GAP:
         found |= {"gradient_violation": entry["violation"]}
         if math.isfinite(relative):
             found |= {"tol_gap": largest_gap(entry["tol"]), "absolute_gap": max(0.0, _read(entry["gap"]))}

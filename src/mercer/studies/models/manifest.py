@@ -57,7 +57,7 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
     }
     if model.machine_spec.has_multipliers:
         arrays["part_multipliers"] = np.concatenate([np.zeros(0), *(part.multipliers for part in model.parts)])
-    if model.machine_spec.has_duals:
+    if all(part.duals is not None for part in model.parts):
         arrays["part_duals"] = np.array([part.duals for part in model.parts])
     for name in ("class_weight", "sample_weight"):
         weights = getattr(model.training, name)
@@ -133,9 +133,9 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
     if version < 4:
         manifest = manifest | {"encoder": _encoder_of_version_3(manifest["encoder"])}
     if version < 5:
-        machine = _machine_of_version_4(manifest["machine"])
+        machine = _machine_of_version_4(manifest["machine"], len(manifest["parts"]))
         parts = [
-            part | {"certificate": claim_of_version_4(part["certificate"], manifest["machine"]["type"])}
+            part | {"certificate": claim_of_version_4(part["certificate"], manifest["machine"])}
             for part in manifest["parts"]
         ]
         manifest = manifest | {"machine": machine, "parts": parts}
@@ -166,11 +166,12 @@ def _encoder_of_version_3(encoder: dict[str, Any]) -> dict[str, Any]:
     return encoder | columns | {"dates": [], "texts": []}
 
 
-def _machine_of_version_4(machine: dict[str, Any]) -> dict[str, Any]:
+def _machine_of_version_4(machine: dict[str, Any], n_parts: int) -> dict[str, Any]:
     """Return the specification of a machine in the current version; version 4 had no elastic net."""
     rest = dict(machine)
     if rest.get("type") == "LogisticRegression":
-        return rest | {"type": "Likelihood"}
+        penalty = {"C": rest.pop("prior_variance"), "l1_ratio": 0.0}
+        return rest | penalty | {"free": True, "scaling": 1.0, "joint": n_parts > 1}
     if "absolute" not in rest:
         return rest
     found = {"l1_ratio": float(rest.pop("absolute")), **rest}
@@ -423,7 +424,7 @@ def _parts(
     if multipliers is not None and multipliers.shape != beta.shape:
         refuse("its multipliers and coefficients differ in number")
     duals = arrays.get("part_duals")
-    if (duals is not None) is not machine_spec.has_duals:
+    if (duals is not None) is not machine_spec.has_duals and not (duals is None and machine_spec.derives_duals):
         refuse(f"it has dual coefficients, or lacks them, which does not fit a {machine_spec.machine}")
     if duals is not None and duals.shape != (n_machines, len(arrays["training_rows"])):
         refuse("it should hold a dual coefficient for each machine and training row")

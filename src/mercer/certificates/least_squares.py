@@ -1,4 +1,4 @@
-"""Certificates of linear machines, whose solution is the vector w."""
+"""Certificates of linear least squares, whose solution is the vector w."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.smooth import EvaluatedEvidence, Evaluation, gap_of, objective_rounding
-from mercer.problems.scaled_columns import Columns, newton_step, second_derivatives
 from mercer.problems.smooth import Objective
 
 _EPS = float(np.finfo(np.float64).eps)
-
-_NEAR = 0.01
-"""Largest change of a decision value by a Newton step near an optimum. If no optimum exists (maximum likelihood of
-separable classes), the step changes some decision value by about 1, even when the gradient is tiny."""
 
 _BLOCK_VALUES = 1 << 22  # values of the columns that are made dense at a time: 32 MiB
 
 
 @dataclass(frozen=True, eq=False)
-class LinearEvidence(EvaluatedEvidence):
+class LeastSquaresEvidence(EvaluatedEvidence):
     """A point given by w: f_t(x) = <w_t, x> + bias_t; `w` has shape (p, T), `rows` (n, p), dense or CSR."""
 
     objective: Objective
@@ -56,8 +51,7 @@ def evaluate(objective: Objective, rows: Any, w: FloatArray, bias: FloatArray) -
     With a bias, the gradient is computed about the weighted means of the columns, and each element is compared with the
     spread of its column, so that an offset changes neither. The dual point is L'(g), where g is f with the biases that
     are optimal for w. The gap is ||gradient||² / (2 penalty) at g plus the gain by these biases. Without a penalty it
-    is infinite, unless the gradient is 0. In this case a small gradient proves nothing, except for a quadratic loss.
-    The Newton step must be small too, and the number of directions with curvature must be the same as at f = 0.
+    is infinite, unless the gradient is 0.
     """
     penalty, total = objective.penalty, float(objective.weights.sum())
     f = rows @ w + bias
@@ -73,8 +67,6 @@ def evaluate(objective: Objective, rows: Any, w: FloatArray, bias: FloatArray) -
             squares += np.square(pull + block.T @ slopes[1]).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = float(np.where(squares == 0.0, 0.0, squares / (2.0 * penalty)).sum()) + objective.bregman(f, best)
-    if not penalty.all() and objective.loss.excess(f) is None:
-        worst = np.maximum(worst, _largest_change(objective, rows, f, slopes[0], drift))
     error = _EPS * ((abs(rows) @ np.abs(w)).max(axis=0, initial=0.0) + np.abs(f).max(axis=0, initial=0.0))
     primal = 0.5 * float(np.square(np.sqrt(penalty) * w).sum()) + objective.total_loss(f)
     rounding = objective_rounding(objective, f, error, primal)
@@ -107,15 +99,3 @@ def _about_means(objective: Objective, rows: Any) -> Iterator[tuple[slice, Float
         largest_abs = np.maximum(np.abs(block).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
         spread = largest_abs * np.sqrt(share @ np.square(block / largest_abs))
         yield part, block, np.maximum(np.maximum(spread, floor) * total, np.finfo(np.float64).tiny)
-
-
-def _largest_change(objective: Objective, rows: Any, f: FloatArray, slopes: FloatArray, drift: FloatArray) -> float:
-    """Return the largest change of a decision value by a Newton step; 0 if small, infinite if curvature vanished."""
-    columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
-    gradient = np.asarray(columns.table.T @ slopes)
-    start = second_derivatives(objective, columns, np.zeros_like(f))
-    step, shift, curved = newton_step(second_derivatives(objective, columns, f), gradient, drift)
-    if curved < newton_step(start, gradient, drift)[2]:
-        return float("inf")
-    largest_abs = float(np.abs(columns.table @ step + shift).max(initial=0.0))
-    return largest_abs if largest_abs > _NEAR else 0.0
