@@ -137,6 +137,16 @@ def test_listing_the_public_names_imports_nothing():
     assert found == []
 
 
+def test_a_machine_is_imported_without_the_parts_of_scikit_learn_that_few_machines_need():
+    """They are most of what an import would take longer than an import of scikit-learn."""
+    heavy = "cluster", "isotonic", "metrics", "model_selection", "neighbors", "linear_model"
+    program = (
+        f"import sys; from mercer import SVC; print(*({{f'sklearn.{{x}}' for x in {heavy}}} & sys.modules.keys()))"
+    )
+    imported = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert imported.split() == []
+
+
 def faces():
     """The names that another distribution may import, by module: `mercer` and its public packages."""
     found = {"mercer": {*dir(mercer), *mercer._MODULES}}

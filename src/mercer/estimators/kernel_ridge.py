@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
-from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
@@ -28,7 +27,14 @@ from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.solvers.smooth import ridge
 from mercer.specs import ForKernelRidge
 
-_ADDITIVE = FunctionKernel(additive_chi2_kernel)
+
+def _additive_chi2(a: Any, b: Any) -> Any:
+    from sklearn.metrics.pairwise import additive_chi2_kernel  # takes long
+
+    return additive_chi2_kernel(a, b)
+
+
+_ADDITIVE = FunctionKernel(_additive_chi2)
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -189,6 +188,8 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         if self.centers == "random":
             return distinct[np.sort(random.choice(distinct.shape[0], wanted, replace=False))]
+        from sklearn.cluster import KMeans  # takes long
+
         total = np.bincount(which.ravel(), weights=weights)
         found = KMeans(wanted, n_init=1, random_state=random).fit(distinct, sample_weight=total)
         return np.unique(found.cluster_centers_, axis=0)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -117,6 +116,8 @@ class GaussianBasis(DenseMap):
             case "random":
                 return rows.rows(np.sort(random.choice(rows.n, min(wanted, rows.n), replace=False))).stored
             case "kmeans":
+                from sklearn.cluster import KMeans  # takes long
+
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
                     found = KMeans(min(wanted, rows.n), n_init=1, random_state=random).fit(_narrow(rows.stored))

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.isotonic import isotonic_regression
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.data.user_warnings import warn_user
@@ -351,6 +350,8 @@ def fit_isotonic(
     >>> fitted([-1.0, 0.0, 1.0])[:, 1].round(3)
     array([0.2, 0.5, 0.8])
     """
+    from sklearn.isotonic import isotonic_regression  # takes long
+
     f, is_positive, w = _checked(values, positive, weights)
     knots, group = np.unique(f, return_inverse=True)
     heights = np.bincount(group, weights=w)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Precomputed, Vectors
@@ -41,6 +40,8 @@ def nearest(
     of each row. For equal distances, the prototype with the smaller index comes first.
     """
     if isinstance(kernel, (Linear, RBF)) and _is_dense(data) and _is_dense(prototypes):
+        from sklearn.neighbors import NearestNeighbors  # takes long
+
         assert isinstance(data, Vectors)
         assert isinstance(prototypes, Vectors)
         found = NearestNeighbors(n_neighbors=count, n_jobs=n_jobs).fit(prototypes.float64())
