@@ -98,6 +98,80 @@ def test_equal_parameters(one, other, equal):
     assert equal_values(one, other) is equal
 
 
+def climbing(results):
+    """Settings of a search that goes to the neighbours of the best C until these are known."""
+    if results is None:
+        return [{"C": 1e3}]
+    best = results["params"][int(np.argmin(results["rank_test_score"]))]["C"]
+    return [{"C": float(f"{factor * best:.1e}")} for factor in (0.1, 10.0)]
+
+
+def test_a_function_finds_settings_by_the_results_so_far():
+    X, y = make_classification(200, 5, flip_y=0.2, random_state=0)
+    search = KernelSearchCV(SVC(), candidates=climbing, cv=3)
+    results = search.fit(X, y).cv_results_
+    tried = [setting["C"] for setting in results["params"]]
+    best = search.best_params_["C"]
+    assert len(tried) == len(set(tried)) > 4
+    assert {float(f"{factor * best:.1e}") for factor in (0.1, 1.0, 10.0)} <= set(tried)
+    assert sorted(results["stage"]) == results["stage"].tolist()
+    assert len(set(results["stage"])) > 2
+    other = GridSearchCV(SVC(), {"C": tried}, cv=3).fit(X, y).cv_results_
+    np.testing.assert_allclose(results["mean_test_score"], other["mean_test_score"], atol=0.006)
+    with pytest.raises(ValueError, match="a function has no grid"):
+        search.param_grid  # noqa: B018
+    with pytest.raises(ValueError, match="candidates of a function follow one score"):
+        search.set_params(scoring=["accuracy", "f1"], refit=False).fit(X, y)
+
+
+def test_in_each_round_a_function_finds_settings():
+    X, y = make_classification(300, 5, flip_y=0.2, random_state=0)
+    search = KernelSearchCV(SVC(), candidates=climbing, cv=3, rounds=[50]).fit(X, y)
+    n_rows = search.cv_results_["n_rows"]
+    assert [one.n_rows for one in search.rounds_] == [50, 200]
+    assert [one.n_judged for one in search.rounds_] == [one.n_planned for one in search.rounds_]
+    assert search.rounds_[0].n_judged >= sum(n_rows == 50)
+    assert search.rounds_[1].n_judged == sum(n_rows == 200) >= 3  # the best one and its neighbours
+
+
+class OfAllFolds:
+    """The share of right predictions of all folds together, minus a penalty that each fold has for itself."""
+
+    def __call__(self, machine, X, y):
+        raise AssertionError("folds are scored together")
+
+    def of_folds(self, machines, tables, targets):
+        right = [machine.predict(X) == y for machine, X, y in zip(machines, tables, targets, strict=True)]
+        return [np.mean(np.concatenate(right)) - 0.1 * k for k in range(len(right))]
+
+
+@pytest.mark.parametrize("options", [{}, {"rounds": [30]}, {"return_train_score": True}], ids=str)
+def test_a_score_may_need_all_folds_together(options):
+    X, y = make_classification(150, 4, flip_y=0.3, random_state=1)
+    grid = {"C": [0.1, 10.0], "gamma": [0.01, 1.0], "cv": 3, "n_jobs": 1}
+    found = KernelSearchCV(SVC(), scoring=OfAllFolds(), **grid, **options).fit(X, y).cv_results_
+    whole = KernelSearchCV(SVC(), **grid).fit(X, y).cv_results_
+    last = found["n_rows"] == 100 if "rounds" in options else np.full(4, True)
+    for k in range(3):
+        scores = whole["mean_test_score"][last] - 0.1 * k
+        np.testing.assert_allclose(found[f"split{k}_test_score"][last], scores, atol=0.007)
+    np.testing.assert_allclose(found["mean_test_score"][last], whole["mean_test_score"][last] - 0.1, atol=0.007)
+    assert (found["std_test_score"] > 0.08).all()
+    best = int(np.argmin(found["rank_test_score"]))
+    assert found["mean_test_score"][best] == found["mean_test_score"][last].max()
+    if "return_train_score" in options:
+        assert (found["mean_train_score"] > found["mean_test_score"] - 0.2).all()
+
+
+def test_folds_without_a_machine_have_no_score_together():
+    X, y = IRIS
+    splits = [(np.arange(0, 150, 2), np.arange(1, 150, 2)), (np.arange(50), np.arange(50, 150))]  # one class
+    search = KernelSearchCV(SVC(), C=[1.0], scoring=OfAllFolds(), cv=splits, refit=False)
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite|split 1 hold no row of the class"):
+        found = search.fit(X, y).cv_results_
+    assert np.isnan([found[f"{column}_test_score"][0] for column in ("split0", "split1", "mean")]).all()
+
+
 def test_steps_are_fitted_once_a_fold_for_all_kernels():
     fits = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ class StageProgress:
         Why the work ended early: "interrupted" or "time limit"; "" if it did not.
     unit : str
         What `done` and `total` count, such as "bytes"; "" for the pieces of work of the stage.
+    setting : mapping, optional
+        The parameters that a search tried last.
     """
 
     stage: str
@@ -48,6 +50,7 @@ class StageProgress:
     note: str = ""
     stopped: str = ""
     unit: str = ""
+    setting: Mapping[str, Any] | None = None
 
 
 def fit_progress(stage: str, progress: Progress) -> StageProgress:

@@ -30,22 +30,21 @@ from mercer.model_selection.folds import lacking_class, require_splits
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
 from mercer.model_selection.search.pipelines import machine_of, path_of
-from mercer.model_selection.search.race import Race, deciding_score, rules_of_race
-from mercer.model_selection.search.rounds import Rounds
+from mercer.model_selection.search.racing import deciding_score, rules_of_race
 from mercer.model_selection.search.row_rules import checked_rounds
+from mercer.model_selection.search.schedule import Schedule
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.settings import (
     axis,
     gamma_of,
-    heads_of,
     listed,
     refuse_axes,
     require_gamma,
     settings_of,
 )
 from mercer.model_selection.search.shared_fits import SharedFits
-from mercer.model_selection.search.zoom import zoom, zooms
+from mercer.model_selection.search.zoom import ZOOM, Zoom, zooms
 from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.loop import ProgressMonitor
 from mercer.solvers.progress import StageProgress
@@ -64,10 +63,12 @@ class KernelSearchCV(BaseSearchCV):
         A machine of this library, or a pipeline that one ends: what comes before it is then fitted on the training rows
         of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself, along the axes
         below; for other parameters take that.
-    candidates : sequence of dict, optional
+    candidates : sequence of dict or callable, optional
         The settings to try, each as parameters for `set_params`, instead of a grid of the axes below:
         ``{"kernel": "rbf", "C": 1.0}``, or in a pipeline ``{"svc": LinearSVC(), "svc__C": 1.0}``. Settings that differ
-        in C, epsilon or nu only share kernel values and solutions.
+        in C, epsilon or nu only share kernel values and solutions. A function returns the first settings for None, and
+        then further ones by the results so far (as `cv_results_`) until it returns an empty list; with `rounds`, it is
+        called in every round, and settings that it names again are tried on the rows of that round.
     kernels : sequence of str, Kernel or callable, optional
         Values of the machine's `kernel`; by default its own.
     C, gamma, epsilon, nu : sequence or "zoom", optional
@@ -77,7 +78,9 @@ class KernelSearchCV(BaseSearchCV):
         them on a coarse grid, and then twice among the neighbours of the best cell at the root of the factor before;
         gamma around what "scale" says of all rows, as the steps before the machine make them.
     scoring : str, callable, list, tuple or dict, optional
-        As for GridSearchCV; by default the estimator's `score`.
+        As for GridSearchCV; by default the estimator's `score`. A function with a method ``of_folds(estimators, tables,
+        targets)`` scores all folds of a setting together: the method gets what the function would get for each fold,
+        and returns the score of each fold.
     n_jobs : int, optional
         Number of folds that are trained at the same time; None: all processors. It is 1 if fits share nothing or with
         cv="leave_one_out". Results do not depend on it.
@@ -133,14 +136,18 @@ class KernelSearchCV(BaseSearchCV):
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
         the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
         and NaN where the estimator has no certificate. ``n_unfinished`` is the number of machines of all folds that are
-        not optimal. With "zoom", ``stage`` is 0 for cells of the coarse grid. With
+        not optimal. With "zoom" or a function for `candidates`, ``stage`` is the number of the list that a setting was
+        first in, from 0. With
         `early_stopping`, ``left_early`` says by what a setting was left, "bound" or "statistics", or ""; it then has
         scores of the folds that it was tried on, and no mean. With `rounds`, ``n_rows`` has the training rows of a fold
         in the last round of a setting, by which its scores are; settings with more rows rank first.
+        ``left_early`` is "statistics" for settings that were significantly worse in their last round.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
         Why some settings were not tried: "interrupted", "time limit" or "".
+    rounds_ : list of (n_rows, n_planned, n_judged)
+        With `rounds`: training rows of a fold in each round, settings planned for it, and how many were tried.
     reason_ : str
         What the fits shared, and why not more.
     n_features_in_, feature_names_in_
@@ -177,8 +184,7 @@ class KernelSearchCV(BaseSearchCV):
     scikit-learn's RandomizedSearchCV; it shares nothing.
 
     With `early_stopping`, a callback hears of each look (two folds, as many again, and so on) as of a search of its
-    own, and with "zoom" of each of its three grids. A search that is stopped in the first look has the means of two
-    folds.
+    own. A search that is stopped in the first look has the means of two folds.
 
     Linear machines (LinearSVC, LinearSVR, LogisticRegression) have no matrix: every fit uses the whole table, where
     rows outside the fold have weight 0, and starts at the solution of the fold's last setting. No row is copied.
@@ -208,7 +214,7 @@ class KernelSearchCV(BaseSearchCV):
         self,
         estimator: Any,
         *,
-        candidates: Sequence[Mapping[str, Any]] | None = None,
+        candidates: Sequence[Mapping[str, Any]] | Callable[[Any], Sequence[Mapping[str, Any]]] | None = None,
         kernels: Sequence[Any] | None = None,
         C: Sequence[float] | str | None = None,
         gamma: Sequence[Any] | str | None = None,
@@ -263,6 +269,8 @@ class KernelSearchCV(BaseSearchCV):
         """
         if found := zooms(self):
             raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
+        if callable(self.candidates):
+            raise ValueError('a function has no grid: after fit, cv_results_["params"] holds what was tried.')
         machine, path = machine_of(self.estimator), path_of(self.estimator)
         if self.candidates is not None:
             refuse_axes(self)
@@ -329,12 +337,16 @@ class KernelSearchCV(BaseSearchCV):
         if params.get("groups") is not None:
             checked_length("groups", params["groups"], _num_samples(X), "group")
         routed = self._get_routed_params_for_fit(params)
-        found = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
-        found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
+        checked = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
+        if callable(self.candidates):
+            refuse_axes(self)
+        candidates = [] if callable(self.candidates) else settings_of(checked.param_grid)
         if self.early_stopping is not None:
             rules_of_race(self, scorers, metric)
         if self.rounds is not None:
-            self._check_rounds(metric)
+            self._check_rounds(candidates)
+        if self._follows():
+            self._deciding_score(metric)
         if self._by_leave_one_out():
             refuse_besides(self.estimator, routed.estimator.fit, scorers, return_train_score=self.return_train_score)
             splits = [(np.arange(_num_samples(X)), np.arange(_num_samples(X)))]
@@ -346,8 +358,7 @@ class KernelSearchCV(BaseSearchCV):
             warn_user(lacking, UserWarning)
         warn_of_copies(X, None if self._by_leave_one_out() else splits)
         with Interruption() as interruption:
-            search = partial(zoom, self) if zooms(self) else self._search_grid
-            search(X, y, splits, routed, scorers, metric, interruption)
+            self._search(X, y, splits, routed, scorers, metric, interruption)
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -358,16 +369,29 @@ class KernelSearchCV(BaseSearchCV):
                 self.feature_names_in_ = best.feature_names_in_
         return self
 
-    def _check_rounds(self, metric: Any) -> str:
-        """Return the name of the score that decides; refuse searches without rounds."""
+    def _follows(self) -> str:
+        """Return the beginning of a message: what follows one score; "" if nothing does."""
+        reasons = {
+            "early_stopping follows": self.early_stopping is not None,
+            f'"{ZOOM}" follows': bool(zooms(self)),
+            "rounds follow": self.rounds is not None,
+            "candidates of a function follow": callable(self.candidates),
+        }
+        return next((text for text, is_so in reasons.items() if is_so), "")
+
+    def _deciding_score(self, metric: Any) -> str:
+        """Return the name of the score that says what is best; ValueError if no single one does."""
+        return deciding_score(self, metric, self._follows())
+
+    def _check_rounds(self, candidates: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse searches without rounds."""
         checked_rounds(self.rounds, 1)
         if self.early_stopping is not None or zooms(self) or isinstance(self.cv, str):
             other = "early_stopping" if self.early_stopping is not None else 'cv="leave_one_out" or "zoom"'
             raise ValueError(f"rounds cannot be combined with {other}: leave one of them out.")
-        machines = [clone(self.estimator).set_params(**clone(one, safe=False)) for one in settings_of(self.param_grid)]
+        machines = [clone(self.estimator).set_params(**clone(one, safe=False)) for one in candidates]
         if any(get_tags(one).input_tags.pairwise for one in machines):
             raise ValueError("rounds need a table of rows, and these are kernel values: leave rounds out.")
-        return deciding_score(self, metric, "rounds follow")
 
     def _by_leave_one_out(self) -> bool:
         """Return whether the search scores by exact leave-one-out."""
@@ -383,7 +407,7 @@ class KernelSearchCV(BaseSearchCV):
             )
         return True
 
-    def _search_grid(
+    def _search(
         self,
         X: Any,
         y: Any,
@@ -393,35 +417,39 @@ class KernelSearchCV(BaseSearchCV):
         metric: Any,
         interruption: Interruption,
     ) -> None:
-        """Try every setting on every fold."""
-        candidates = settings_of(self.param_grid)
-        heads = heads_of(candidates, path_of(self.estimator))
+        """Try the settings on the folds, and store the results."""
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
         monitor = ProgressMonitor[Any](Control(Limits(max_seconds=seconds), interruption=interruption))
         most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
         allowance = Allowance(monitor, most, self._memory_of_all())
         fits_of = partial(SharedFits, self.estimator, n_jobs=check_whole("n_jobs", self.n_jobs), allowance=allowance)
-        fits_on = partial(fits_of, X, y, fit_params=routed.estimator.fit)
-        schedule: PrefittedSearchCV | Race | Rounds
-        if self.early_stopping is not None:
-            score, largest = rules_of_race(self, scorers, metric)
-            schedule = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
-        elif self.rounds is not None:
-            score = self._check_rounds(metric)
-            sizes = checked_rounds(self.rounds, min(row_numbers(train).size for train, _ in splits))
-            kinds = heads_of(candidates, path_of(self.estimator), and_gamma=True)
-            rules: dict[str, Any] = {"kinds": kinds, "metric": score, "sizes": sizes, "monitor": monitor}
-            schedule = Rounds(self, fits_of, candidates, heads, splits, routed, **rules)
-        elif self._by_leave_one_out():
+        judged = None
+        if self._by_leave_one_out():
             what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
             judged = WithoutRows(self.estimator, what, allowance)
-            schedule = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed, judged)
+        more: Any = self.candidates if callable(self.candidates) else None
+        if zooms(self):
+            more = Zoom(self, X, y, self._deciding_score(metric))
+        candidates = settings_of(self.param_grid) if more is None else listed(more(None))
+        schedule: PrefittedSearchCV | Schedule
+        if follows := self._follows():
+            score, largest = self._deciding_score(metric), None
+            if self.early_stopping is not None:
+                largest = rules_of_race(self, scorers, metric)[1]
+            rules = {"metric": score, "follows": follows, "largest": largest, "more": more, "estimator": judged}
+            if self.rounds is not None:
+                self._check_rounds(candidates)
+                rules["sizes"] = checked_rounds(self.rounds, min(row_numbers(train).size for train, _ in splits))
+            schedule = Schedule(self, fits_of, candidates, splits, routed, monitor=monitor, **rules)
         else:
-            schedule = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed)
+            fits = fits_of(X, y, splits, fit_params=routed.estimator.fit)
+            schedule = PrefittedSearchCV(self, fits, candidates, splits, routed, judged)
         schedule.fit(X, y)
         schedule.warn()
         self.stopped_, self.reason_, self.n_splits_ = schedule.stopped, schedule.reason, len(splits)
         self.multimetric_ = schedule.multimetric_
+        if isinstance(schedule, Schedule) and self.rounds is not None:
+            self.rounds_ = schedule.rounds
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results = schedule.results_of_all()
         if self.refit or not self.multimetric_:
@@ -431,7 +459,7 @@ class KernelSearchCV(BaseSearchCV):
             self.best_index_ = self._select_best_index(self.refit, metric, results)
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
-            self.best_params_ = candidates[self.best_index_]
+            self.best_params_ = results["params"][self.best_index_]
 
     def _memory_of_all(self) -> int | None:
         """The smaller of the search's and its machine's limits, in bytes; None is what a Gram matrix has by default."""

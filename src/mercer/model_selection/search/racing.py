@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.stats import studentized_range
+from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mercer._typing import BoolArray, FloatArray
+from mercer.data.arguments import check_choice
+from mercer.model_selection.search.pipelines import machine_of
+from mercer.model_selection.search.search_parameters import Search
+
+BOUND, STATISTICS = "bound", "statistics"
+"""Values of `early_stopping`, and of the column ``left_early``."""
+
+NO_METRIC = "{} one score: with several, refit must name one, got {!r}."
+"""Message of an error where no single score decides."""
 
 _ROUNDED = 1e-9  # relative to a mean score; no setting is dropped because of rounding errors
 
@@ -47,6 +58,48 @@ def looks(n_folds: int) -> list[tuple[int, int]]:
     while ends[-1] < n_folds:
         ends.append(min(2 * ends[-1], n_folds))
     return list(pairwise(ends))
+
+
+def deciding_score(search: Search, metric: Any, follows: str) -> str:
+    """Return the name of the score that says what is best; `follows` begins the message of an error.
+
+    Raises
+    ------
+    ValueError
+        If no single score decides.
+    """
+    if callable(search.refit):
+        raise ValueError(f"{follows} one score: refit must be True, False or the name of a score, not a function.")
+    if callable(search.scoring) and isinstance(search.refit, str):
+        metric = search.refit
+    if not isinstance(metric, str):
+        raise ValueError(NO_METRIC.format(follows, search.refit))
+    return metric
+
+
+def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float | None]:
+    """The name of the score that says what is best, and what none of these is above, where that is known.
+
+    Raises
+    ------
+    ValueError
+        If no single score decides, or if ``early_stopping="bound"`` and no upper bound is known.
+    """
+    check_choice("early_stopping", search.early_stopping, (BOUND, STATISTICS))
+    metric = deciding_score(search, metric, "early_stopping follows")
+    scorer = getattr(scorers, "_scorers", {}).get(metric, scorers)
+    machine = machine_of(search.estimator)
+    own = type(machine).score if search.scoring is None and hasattr(type(machine), "score") else None
+    largest = 1.0 if own in (ClassifierMixin.score, RegressorMixin.score) else largest_score(scorer)
+    if search.early_stopping == BOUND and largest is None:
+        raise ValueError(
+            f'early_stopping="bound" needs a score whose largest value is known, got scoring={search.scoring!r}: take '
+            f'a score of scikit-learn that has one, or early_stopping="statistics", which proves nothing.'
+        )
+    given = search.error_score  # the score of a failed fit may exceed the bound
+    if largest is not None and isinstance(given, Real) and not np.isnan(float(given)):
+        largest = max(largest, float(given))
+    return metric, largest
 
 
 def largest_score(scorer: Any) -> float | None:

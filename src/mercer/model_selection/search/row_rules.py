@@ -24,12 +24,14 @@ ROUND_GROWTH = 4
 COST_EXPONENT = 1.5
 """The time of a fit is assumed to grow with this power of its rows; 1.1 to 1.7 were measured (adult, up to 27,000)."""
 
+LEVEL = 0.05
+"""Significance level at which a setting is called worse than the best one."""
+
 _SURVIVOR_DIVISOR = 3  # divisor; at most a third of the settings goes on to the next round
 _MIN_SURVIVORS = 3  # settings; the limit of a round is never lower
 _VALIDATION = 2  # test rows of a fold, as a multiple of the training rows of a round
 _FEWEST_VALIDATION = 1000  # rows of a fold; all if it has fewer
 _CLOSE = 0.8  # share of the rows that were planned for a round
-_LEVEL = 0.05  # significance level at which a setting is called worse than the best one
 _FEWEST_OF_A_CLASS = 4  # rows
 
 
@@ -81,7 +83,7 @@ def rows_in_time(n_rows: int, following: int, seconds_needed: float, seconds_lef
 def worse_than_best(scores: FloatArray, n_train: float, n_test: float) -> IndexArray:
     """Return the rows of `scores` (settings, folds) that are significantly worse than the best of them."""
     best = scores[np.argmax(scores.mean(axis=1))]
-    return np.flatnonzero(hardly_best(scores, best, n_train, n_test, _LEVEL))
+    return np.flatnonzero(hardly_best(scores, best, n_train, n_test, LEVEL))
 
 
 def checked_rounds(rounds: Any, n_train: int) -> tuple[int, ...]:

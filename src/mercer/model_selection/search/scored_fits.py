@@ -29,9 +29,11 @@ from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import FIXED, WithoutRows
 from mercer.model_selection.search.paths import FoldFit
 from mercer.model_selection.search.pipelines import path_of
+from mercer.model_selection.search.search_clock import SearchClock
 from mercer.model_selection.search.search_parameters import Search
+from mercer.model_selection.search.settings import heads_of
 from mercer.model_selection.search.shared_fits import SharedFits
-from mercer.solvers.progress import CostEstimate, StageProgress
+from mercer.solvers.progress import StageProgress
 
 if TYPE_CHECKING:
     from mercer.data import Data
@@ -55,18 +57,26 @@ class PrefittedSearchCV(BaseSearchCV):
         search: Search,
         fits: SharedFits,
         candidates: list[dict[str, Any]],
-        heads: list[int],
         splits: list[tuple[Any, Any]],
         routed: Any,
         estimator: Any = None,
+        *,
+        clock: SearchClock | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         self._asked = search.estimator if estimator is None else estimator
-        self.search, self.fits, self.candidates, self.heads, self.splits = search, fits, candidates, heads, splits
+        self.search, self.fits, self.candidates, self.splits = search, fits, candidates, splits
+        self.heads = heads_of(candidates, path_of(search.estimator))
+        self.clock = SearchClock(len(splits)) if clock is None else clock
+        self.numbers = range(len(candidates)) if numbers is None else numbers
+        self._of_folds: Any = getattr(search.scoring, "of_folds", None)
+        self._noted: list[tuple[Any, Any, Any]] = []  # estimator, rows and targets of the last settings, by folds
+        self._together: dict[tuple[int, str], Any] = {}  # scores of the folds, by setting and "test" or "train"
         asks_training_rows = self._asks_training_rows()
         self.by_number = not asks_training_rows and _are_named(search.scoring)
         super().__init__(
             _Cell(self._asked, self),
-            scoring=search.scoring,
+            scoring=search.scoring if self._of_folds is None else self._note,
             cv=splits if asks_training_rows else [(row_numbers(a)[:1], row_numbers(b)) for a, b in splits],
             n_jobs=1,
             refit=False,
@@ -113,12 +123,11 @@ class PrefittedSearchCV(BaseSearchCV):
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         paths = self._paths()
-        estimate = CostEstimate(len(self.splits))
-        estimate.plan(paths)
+        self.clock.plan([[self.numbers[place] for place in path] for path in paths])
         with closing(self.fits.run([self._estimator(place) for place in path] for path in paths)) as fits:
             for path in paths:
                 for first in range(0, len(path), _TOGETHER):
-                    self._follow(path[first : first + _TOGETHER], fits, estimate, evaluate_candidates)
+                    self._follow(path[first : first + _TOGETHER], fits, evaluate_candidates)
         if not self._scored:
             if self._errors:
                 self._errors[0].add_note(
@@ -132,7 +141,6 @@ class PrefittedSearchCV(BaseSearchCV):
         self,
         part: list[int],
         fits: Iterator[list[FoldFit]],
-        estimate: CostEstimate,
         evaluate_candidates: Callable[..., Any],
     ) -> None:
         """Wait for some settings of a path, report their progress, and score them; the fits are then dropped."""
@@ -142,8 +150,8 @@ class PrefittedSearchCV(BaseSearchCV):
                 made[place] = folds
                 self._summaries[place] = _Summary.of(folds)
                 for fold in folds:
-                    estimate.measured(place, fold.seconds)
-                self._report_progress(estimate, place)
+                    self.clock.measured(self.numbers[place], fold.seconds)
+                self._report_progress(place)
         made_all = [fold for folds in made.values() for fold in folds]
         errors = [fold.error for fold in made_all if fold.error is not None]
         if errors and not self._errors:
@@ -153,11 +161,29 @@ class PrefittedSearchCV(BaseSearchCV):
             self._made = iter(made_all)
             evaluate_candidates([self.candidates[place] for place in made])
             self._made = iter(())
+            if self._of_folds is not None:
+                self._score_together(made)
             self._scored += made
         elif made and self.error_score == "raise":
             raise self._errors[0]
         for error in errors:
             _let_go(error)
+
+    def _note(self, estimator: Any, X: Any, y: Any = None) -> float:
+        """Take down what the score of a fold is computed from, when those of the other folds are there."""
+        self._noted.append((estimator, X, y))
+        return 0.0
+
+    def _score_together(self, made: dict[int, list[FoldFit]]) -> None:
+        """Score settings by all of their folds together; one of which a fold failed has no score."""
+        noted, sides = iter(self._noted), 1 + self.search.return_train_score
+        for place, folds in made.items():
+            of_setting = [[next(noted) for _ in range(sides)] for fold in folds if fold.error is None]
+            for number, side in enumerate(zip(*of_setting, strict=True)):
+                is_whole = len(side) == len(folds)
+                scores = self._of_folds(*zip(*side, strict=True)) if is_whole else np.nan
+                self._together[place, "train" if number else "test"] = np.broadcast_to(scores, len(folds))
+        self._noted.clear()
 
     def _estimator(self, place: int) -> Any:
         return clone(self._asked).set_params(**clone(self.candidates[place], safe=False))
@@ -203,17 +229,18 @@ class PrefittedSearchCV(BaseSearchCV):
         values = (self.candidates[place].get(self._path + name) for name in ("nu", "epsilon", "C"))
         return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
-    def _report_progress(self, estimate: CostEstimate, place: int) -> None:
+    def _report_progress(self, place: int) -> None:
         """Report the progress of the search to stderr and to the callback, unless the search was stopped."""
         if self.fits.stopped or (not self.search.verbose and self.search.callback is None):
             return
         setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
         progress = StageProgress(
             "search",
-            estimate.n_done,
-            estimate.n_total,
-            estimate.seconds_left() / self.fits.n_at_a_time,
+            self.clock.n_done,
+            self.clock.n_total,
+            self.clock.seconds_left() / self.fits.n_at_a_time,
             ", ".join(f"{name} = {_in_short(value)}" for name, value in setting.items()),
+            setting=self.candidates[place],
         )
         if self.search.verbose:
             print(
@@ -244,10 +271,20 @@ class PrefittedSearchCV(BaseSearchCV):
                 results[name] = np.full(n, np.nan)
                 results[name][list(self._summaries)] = self._of_failures(name)
                 results[name][self._scored] = values
+        self._put_together(results)
         results["status"] = np.array([summary.status for summary in summaries])
         results["kkt_violation"] = np.array([summary.violation for summary in summaries])
         results["n_unfinished"] = np.array([summary.n_unfinished for summary in summaries])
         return results
+
+    def _put_together(self, results: dict[str, Any]) -> None:
+        """Put the scores by all folds together into the columns."""
+        for (place, side), scores in self._together.items():
+            for number, score in enumerate(scores):
+                results[f"split{number}_{side}_score"][place] = score
+            results[f"mean_{side}_score"][place], results[f"std_{side}_score"][place] = scores.mean(), scores.std()
+        if self._together:
+            results["rank_test_score"] = ranks(results["mean_test_score"])
 
     def _of_failures(self, name: str) -> float:
         """Return the value that scikit-learn would store in a column for a setting whose fits all failed."""

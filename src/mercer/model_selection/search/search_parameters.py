@@ -23,6 +23,7 @@ class Search(Protocol):
     callback: Callable[[StageProgress], object] | None
     early_stopping: str | None
     rounds: Any
+    param_grid: Any
 
     cv_results_: dict[str, Any]
     best_index_: int
@@ -36,18 +37,6 @@ class Search(Protocol):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, as scikit-learn's estimators do."""
-
-    def _search_grid(
-        self,
-        X: Any,
-        y: Any,
-        splits: list[tuple[Any, Any]],
-        routed: Any,
-        scorers: Any,
-        metric: Any,
-        interruption: Interruption,
-    ) -> None:
-        """Try every setting of the grid on every fold."""
 
 
 class Allowance(NamedTuple):

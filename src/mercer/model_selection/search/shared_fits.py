@@ -129,6 +129,7 @@ class SharedFits:
             stopped before. After a stop, no further sequences are started.
         """
         n_folds, memory, ready = len(self._folds), Memory(self._limit), PriorityQueue[QueueItem]()
+        self._ends, self._reasons = Interruption(self._allowance.interruption), {}
         pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
             for estimators in paths:

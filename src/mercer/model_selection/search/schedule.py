@@ -1,0 +1,466 @@
+"""The parts in which a search tries its settings: rounds of rows, further lists of settings, and looks at folds.
+
+The time of a fit grows faster than its number of rows, and few rows or folds suffice to recognise a poor setting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.utils import Bunch, _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from mercer._typing import BoolArray, FloatArray, IndexArray
+from mercer.certificates.status import Status, StoppedError
+from mercer.data.user_warnings import warn_user
+from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.model_selection.search.fold_rows import row_numbers
+from mercer.model_selection.search.pipelines import path_of
+from mercer.model_selection.search.racing import (
+    BOUND,
+    NO_METRIC,
+    STATISTICS,
+    cannot_be_best,
+    hardly_best,
+    looks,
+)
+from mercer.model_selection.search.row_rules import (
+    LEVEL,
+    n_survivors,
+    n_validated,
+    rows_in_time,
+    spread,
+    worse_than_best,
+)
+from mercer.model_selection.search.scored_fits import PrefittedSearchCV
+from mercer.model_selection.search.search_clock import SearchClock
+from mercer.model_selection.search.search_parameters import Search
+from mercer.model_selection.search.settings import equal_values, heads_of, listed
+
+if TYPE_CHECKING:
+    from mercer.model_selection.search.shared_fits import SharedFits
+    from mercer.solvers.loop import ProgressMonitor
+
+_FEWEST_IN_FOLDS = 8  # rows of a class for training in all folds together
+
+
+class Round(NamedTuple):
+    """A round of a search: training rows of a fold, settings to try, and how many of them were tried."""
+
+    n_rows: int
+    n_planned: int
+    n_judged: int
+
+
+class Schedule:
+    """Runs :class:`PrefittedSearchCV` in parts, and collects the results.
+
+    Each round has more training rows and fewer settings. In a round the settings of a list are tried, and then those
+    that `more` finds by the results so far, until it finds none. With ``early_stopping`` the settings of a list are
+    tried on some folds first, and only those that may still be best on further folds.
+
+    Parameters
+    ----------
+    search : Search
+    fits_of : callable
+        Returns the fits for given rows, targets, splits and parameters of `fit`.
+    candidates, splits, routed
+        See :class:`PrefittedSearchCV`.
+    metric : str
+        Name of the score that decides which setting is best.
+    follows : str
+        The beginning of a message: what follows that score.
+    monitor : ProgressMonitor
+        That of the search, whose time limit makes rounds smaller.
+    sizes : sequence of int, optional
+        Training rows of a fold in each round, ascending; the last round has all rows. By default there is one round.
+    largest : float, optional
+        Upper bound of the score, if one is known.
+    more : callable, optional
+        Returns further settings to try, by the results so far.
+    estimator : estimator, optional
+        What takes the place of the estimator of the search.
+
+    Attributes
+    ----------
+    candidates : list of dict
+        All settings, in the order in which they were planned.
+    rounds : list of Round
+    stopped : str
+        Why some settings that could still be best were not finished, or "".
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        fits_of: Callable[..., SharedFits],
+        candidates: list[dict[str, Any]],
+        splits: list[tuple[Any, Any]],
+        routed: Any,
+        *,
+        metric: str,
+        follows: str,
+        monitor: ProgressMonitor[Any],
+        sizes: Sequence[int] = (),
+        largest: float | None = None,
+        more: Callable[[dict[str, Any]], Any] | None = None,
+        estimator: Any = None,
+    ) -> None:
+        self.search, self.fits_of, self.routed = search, fits_of, routed
+        self.metric, self.follows = metric, follows
+        self.candidates: list[dict[str, Any]] = []
+        self.splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
+        self.sizes, self.largest, self.more, self.estimator = sizes, largest, more, estimator
+        self.multimetric_, self.stopped = False, ""
+        self.rounds: list[Round] = []
+        self._monitor = monitor
+        self._kinds: list[int] = []  # equal for settings that differ in penalties and gamma only
+        self._clock = SearchClock(len(splits), lambda place: self._kinds[place])
+        self._reasons: dict[str, None] = {}
+        self._failed: list[Exception] = []
+        self._columns: list[str] = []  # names of the columns of scikit-learn's results, in its order
+        self._scores: dict[str, FloatArray] = {}  # (settings, folds), by the column name without "split0_"
+        self._times: dict[str, FloatArray] = {}  # sum and sum of squares over the folds, for each setting
+        self._n_done = np.zeros(0, dtype=np.int64)  # number of finished folds of each setting
+        self._n_rows = np.zeros(0, dtype=np.int64)  # training rows of a fold when a setting was tried last
+        self._n_unfinished = np.zeros(0, dtype=np.int64)
+        self._stage = np.zeros(0, dtype=np.int64)  # number of the list that a setting came from
+        self._left, self._status = np.zeros(0, dtype=object), np.zeros(0, dtype=object)
+        self._violation = np.zeros(0)
+        self._n_lists = 0
+        self._add(candidates)
+
+    @property
+    def reason(self) -> str:
+        """What the fits shared, and why not more."""
+        return "; later: ".join(self._reasons)
+
+    def fit(self, X: Any, y: Any) -> None:
+        """Try the settings."""
+        is_labelled = y is not None and np.ndim(y) == 1
+        self._strata = np.asarray(y) if is_labelled else np.zeros(_num_samples(X))
+        if is_classifier(self.search.estimator):
+            self._strata = np.unique(self._strata, return_inverse=True)[1].reshape(-1)
+        n_first = len(self.candidates)
+        sizes = self.sizes or (max(train.size for train, _ in self.splits),)
+        places, n_rows = np.arange(n_first), sizes[0]
+        while True:
+            larger = [size for size in sizes if size > n_rows]
+            later = {size: n_survivors(n_first, len(self.rounds) + k) for k, size in enumerate(larger, 1)}
+            self._clock.next_round(n_rows, later)
+            self._round(places, n_rows, X, y)
+            scored = np.flatnonzero((self._n_rows == n_rows) & np.isfinite(self._means()))
+            if self.stopped or not larger or not scored.size:
+                return
+            places = self._survivors(scored, n_survivors(n_first, len(self.rounds)), every_kind=len(larger) > 1)
+            n_rows = self._next_size(places, n_rows, larger[0])
+
+    def _round(self, places: IndexArray, n_rows: int, X: Any, y: Any) -> None:
+        """Try settings on so many training rows of each fold, and those that follow them."""
+        self._part = self._rows_of_round(n_rows, X, y)
+        self._fits: dict[tuple[int, int], SharedFits] = {}
+        planned, looks_at = places, self._looks if self.search.early_stopping is not None else self._all_folds
+        self.rounds.append(Round(n_rows, 0, 0))
+        while places.size and not self.stopped:
+            looks_at(places, n_rows)
+            done = int(np.count_nonzero(self._n_rows[planned] == n_rows))
+            self.rounds[-1] = Round(n_rows, planned.size, done)
+            places = self._further(n_rows) if self.more is not None and not self.stopped else places[:0]
+            planned = np.concatenate([planned, places])
+
+    def _all_folds(self, places: IndexArray, n_rows: int) -> None:
+        """Try settings on all folds."""
+        self._try(places, 0, len(self.splits), n_rows)
+
+    def _looks(self, places: IndexArray, n_rows: int) -> None:
+        """Try settings on the first folds, and those that may be best on further folds."""
+        n_folds = len(self.splits)
+        for first, last in looks(n_folds):
+            self._try(places[self._open[places]], first, last, n_rows)
+            if self.stopped or last == n_folds:
+                return
+            leader = self._leader(last)
+            if leader is not None and self._n_done[leader] == last:
+                self._try(np.array([leader]), last, n_folds, n_rows)
+            if self.stopped:
+                return
+            self._drop(last)
+            if not self._open[places].any():
+                return
+
+    def _further(self, n_rows: int) -> IndexArray:
+        """Return the places of the settings that follow from the results so far; they may be new ones."""
+        assert self.more is not None
+        settings, places = self.more(self.results_of_all()), list[int]()
+        self._n_lists += 1
+        for setting in listed(settings) if len(settings) else ():
+            same = (place for place, one in enumerate(self.candidates) if equal_values(one, setting))
+            place = next(same, len(self.candidates))
+            if place == len(self.candidates):
+                self._add([setting])
+            if self._n_rows[place] < n_rows and place not in places:
+                places.append(place)
+        return np.array(places, dtype=np.int64)
+
+    def _add(self, settings: Sequence[dict[str, Any]]) -> None:
+        """Add settings, with room for their results."""
+        self.candidates += settings
+        self._kinds = heads_of(self.candidates, path_of(self.search.estimator), and_gamma=True)
+
+        def longer(values: Any, empty: Any) -> Any:
+            return np.concatenate([values, np.full((len(settings), *values.shape[1:]), empty, dtype=values.dtype)])
+
+        self._n_done, self._n_rows, self._n_unfinished = (
+            longer(one, 0) for one in (self._n_done, self._n_rows, self._n_unfinished)
+        )
+        self._stage, self._violation = longer(self._stage, self._n_lists), longer(self._violation, np.nan)
+        self._left, self._status = longer(self._left, ""), longer(self._status, "")
+        self._scores = {name: longer(values, np.nan) for name, values in self._scores.items()}
+        self._times = {name: longer(values, 0.0) for name, values in self._times.items()}
+
+    def _try(self, places: IndexArray, first: int, last: int, n_rows: int) -> None:
+        """Try some settings on some folds, and store their scores."""
+        splits, table, targets, routed = self._part
+        if (first, last) not in self._fits:
+            self._fits[first, last] = self.fits_of(table, targets, splits[first:last], fit_params=routed.estimator.fit)
+        fits = self._fits[first, last]
+        by_looks = self.search.early_stopping is not None
+        prefitted = PrefittedSearchCV(
+            self.search,
+            fits,
+            [self.candidates[k] for k in places],
+            splits[first:last],
+            routed,
+            self.estimator,
+            clock=SearchClock(last - first) if by_looks else self._clock,
+            numbers=places.tolist(),
+        )
+        try:
+            prefitted.fit(table, targets)
+        except StoppedError:
+            if not self._n_done.any():
+                raise
+            self.stopped = fits.stopped
+            return
+        except Exception as error:
+            if self.search.error_score == "raise" or not self._n_done.any():
+                raise
+            self._failed.append(error)
+            if by_looks:
+                self._n_done[places], self._n_rows[places] = last, n_rows
+                for scores in self._scores.values():
+                    scores[places, first:last] = float(self.search.error_score)
+            return
+        self.stopped, self.multimetric_ = prefitted.stopped, prefitted.multimetric_
+        self._reasons.setdefault(prefitted.reason)
+        prefitted.warn_of_failures()
+        self._store(prefitted.results_of_all(), places, first, last, n_rows)
+
+    def _store(self, results: dict[str, Any], places: IndexArray, first: int, last: int, n_rows: int) -> None:
+        done = np.flatnonzero(np.isfinite(results["mean_fit_time"]))  # settings that were tried before a stop
+        places, n = places[done], last - first
+        if not self._columns:
+            self._columns = list(results)
+            if f"mean_test_{self.metric}" not in results:
+                raise ValueError(NO_METRIC.format(self.follows, self.search.refit))
+        if not first:  # a setting that is tried again, on more rows
+            self._n_done[places], self._n_unfinished[places], self._status[places] = 0, 0, ""
+            self._violation[places] = np.nan
+            self._left[places] = ""
+            for scores in self._scores.values():
+                scores[places] = np.nan
+            for sums in self._times.values():
+                sums[places] = 0.0
+        for name, values in results.items():
+            if name.startswith("split"):
+                number, base = name.removeprefix("split").split("_", 1)
+                scores = self._scores.setdefault(base, np.full((len(self.candidates), len(self.splits)), np.nan))
+                scores[places, first + int(number)] = values[done]
+            elif name.startswith("mean_") and name.endswith("_time"):
+                sums = self._times.setdefault(name.removeprefix("mean_"), np.zeros((len(self.candidates), 2)))
+                mean, deviation = values[done], results[name.replace("mean_", "std_")][done]
+                sums[places] += n * np.column_stack([mean, mean**2 + deviation**2])
+        self._n_done[places] += n
+        self._n_rows[places] = n_rows
+        self._n_unfinished[places] += results["n_unfinished"][done]
+        for place, k in zip(places, done, strict=True):
+            ended = (results["status"][k], results["kkt_violation"][k])
+            if _is_worse(ended, (self._status[place], self._violation[place])):
+                self._status[place] = ended[0]
+            self._violation[place] = np.fmax(self._violation[place], ended[1])
+
+    @property
+    def _open(self) -> BoolArray:
+        """Settings that are neither finished nor dropped."""
+        return np.asarray((self._n_done < len(self.splits)) & (self._left == ""))
+
+    def _means(self) -> FloatArray:
+        """The mean of the deciding score of each setting, NaN where a fold has no score."""
+        scores = self._scores.get(f"test_{self.metric}")
+        return np.full(len(self.candidates), np.nan) if scores is None else scores.mean(axis=1)
+
+    def _leader(self, n_folds: int) -> int | None:
+        """Return the setting with the best mean score on the first folds, among those that were not dropped."""
+        scores = np.where(self._left == "", self._scores[f"test_{self.metric}"][:, :n_folds].mean(axis=1), np.nan)
+        return None if np.isnan(scores).all() else int(np.nanargmax(scores))
+
+    def _drop(self, n_done: int) -> None:
+        """Drop the settings that cannot be best, or that are statistically unlikely to be best."""
+        scores, places = self._scores[f"test_{self.metric}"], np.flatnonzero(self._open)
+        finished = np.flatnonzero(self._n_done == len(self.splits))
+        means = scores[finished].mean(axis=1)
+        if not places.size or np.isnan(means).all():
+            return
+        champion = finished[int(np.nanargmax(means))]
+        seen = scores[places, :n_done]
+        if self.largest is not None:
+            bound = cannot_be_best(seen, len(self.splits), float(np.nanmax(means)), self.largest)
+            self._left[places[bound]] = BOUND
+        if self.search.early_stopping == STATISTICS:
+            together = np.vstack([seen, scores[champion, :n_done]])
+            hardly = hardly_best(together, scores[champion, :n_done], *self._fold_sizes, LEVEL)[:-1]
+            self._left[places[hardly & (self._left[places] == "")]] = STATISTICS
+
+    @property
+    def _fold_sizes(self) -> tuple[float, float]:
+        """Mean numbers of training rows and of test rows of a fold."""
+        train, test = (float(np.mean([split[side].size for split in self.splits])) for side in (0, 1))
+        return train, test
+
+    def _survivors(self, scored: IndexArray, most: int, *, every_kind: bool) -> IndexArray:
+        """Return at most so many settings for the next round, the best first, and the best of every kind.
+
+        Settings are of one kind if they differ in penalties and gamma only. The best one of each kind takes part in all
+        rounds but the last: a flexible kernel may need more rows to be the best.
+        """
+        scores = self._scores[f"test_{self.metric}"][scored]
+        ranked = np.argsort(-scores.mean(axis=1), kind="stable")
+        worse = worse_than_best(scores, *self._fold_sizes)
+        self._left[scored[worse]] = STATISTICS
+        survivors = [k for k in ranked if k not in set(worse)][:most]
+        kinds = [self._kinds[k] for k in scored]
+        for k in ranked if every_kind else ():
+            if all(kinds[k] != kinds[one] for one in survivors):
+                survivors.append(k)
+        return scored[survivors]
+
+    def _next_size(self, places: IndexArray, n_rows: int, following: int) -> int:
+        """Return the training rows of a fold in the next round, fewer than planned if time is short."""
+        left = self._monitor.seconds_left
+        if left is None:
+            return following
+        seconds = sum(float(sums[places, 0].sum()) for sums in self._times.values())
+        return rows_in_time(n_rows, following, seconds, left)
+
+    def _rows_of_round(self, n_rows: int, X: Any, y: Any) -> tuple[list[tuple[IndexArray, IndexArray]], Any, Any, Any]:
+        """Return the splits of a round, and the table, targets and parameters of the rows that they need.
+
+        The training rows of all folds come from one sample of the rows, so that folds can share kernel values.
+        """
+        if not self.sizes or n_rows >= self.sizes[-1]:
+            return self.splits, X, y, self.routed
+        n, share = _num_samples(X), n_rows / np.mean([train.size for train, _ in self.splits])
+        in_folds = np.unique(np.concatenate([train for train, _ in self.splits]))
+        sample = np.zeros(n, dtype=np.bool_)
+        parts = np.zeros(n, dtype=np.int64)  # the last fold that tests a row, or trains on it: each gets its share
+        for side in (0, 1):
+            for number, split in enumerate(self.splits, 1):
+                parts[split[side]] = number
+        sample[spread(in_folds, self._strata, math.ceil(share * in_folds.size), _FEWEST_IN_FOLDS, parts)] = True
+        splits = [
+            (train[sample[train]], spread(test, self._strata, n_validated(n_rows))) for train, test in self.splits
+        ]
+        rows = np.unique(np.concatenate([one for split in splits for one in split]))
+        renumbered = [(np.searchsorted(rows, train), np.searchsorted(rows, test)) for train, test in splits]
+
+        def of(params: Mapping[str, Any]) -> Bunch:
+            return Bunch(**{name: _of_rows(value, rows, n) for name, value in params.items()})
+
+        routed = Bunch(
+            estimator=Bunch(fit=of(self.routed.estimator.fit)),
+            scorer=Bunch(score=of(self.routed.scorer.score)),
+        )
+        return renumbered, _safe_indexing(X, rows), None if y is None else _safe_indexing(y, rows), routed
+
+    def warn(self) -> None:
+        """Warn of failed fits and of unfinished settings."""
+        if self._failed:
+            part = "look" if self.search.early_stopping is not None else "round"
+            warn_user(f"all fits of a {part} failed, the first one with: {self._failed[0]}", FitFailedWarning)
+        if not self.stopped:
+            return
+        if self.sizes:
+            _, planned, tried = self.rounds[-1]
+            warn_user(
+                f"the search was stopped ({self.stopped}) in a round of {planned} settings, of which {tried} were "
+                f"finished; the best one is by {self._n_rows.max():,} of {self.sizes[-1]:,} training rows."
+            )
+            return
+        n_done, n = int(np.sum(self._n_done == len(self.splits))), len(self.candidates)
+        scored = "" if n_done else f"; the scores are means of {self._n_done.max()} folds"
+        warn_user(
+            f"the search was stopped ({self.stopped}): {n_done} of {n} settings were finished; the others have no "
+            f"score{scored}.",
+        )
+
+    def results_of_all(self) -> dict[str, Any]:
+        """Return `cv_results_` in the order of the grid; dropped and unfinished settings have no mean score."""
+        most = int(self._n_done.max())
+        is_whole = self._n_done == most
+        results: dict[str, Any] = {}
+        for name in self._columns:
+            kind, _, base = name.partition("_")
+            if name == "params":
+                results.update(columns(self.candidates))
+            elif kind == "param":
+                continue
+            elif name.endswith("_time"):
+                sums, squares = self._times[base].T
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    mean = sums / self._n_done
+                    deviation = np.sqrt(np.maximum(0.0, squares / self._n_done - mean**2))
+                results[name] = mean if kind == "mean" else deviation
+            elif kind == "split0":
+                for number in range(len(self.splits)):
+                    results[f"split{number}_{base}"] = self._scores[base][:, number]
+            elif kind in ("mean", "std"):
+                scores = self._scores[base][:, :most]
+                of_all = scores.mean(axis=1) if kind == "mean" else scores.std(axis=1)
+                results[name] = np.where(is_whole, of_all, np.nan)
+            elif kind == "rank":
+                results[name] = _ranks(results[f"mean_{base}"], self._n_rows)
+        results["status"] = np.array(self._status.tolist())
+        results["kkt_violation"] = self._violation
+        results["n_unfinished"] = self._n_unfinished
+        if self.search.early_stopping is not None or self.sizes:
+            results["left_early"] = np.array(self._left.tolist())
+        if self.sizes:
+            results["n_rows"] = self._n_rows
+        if self.more is not None:
+            results["stage"] = self._stage
+        return results
+
+
+def _ranks(means: FloatArray, n_rows: IndexArray) -> Any:
+    """Return the ranks of the settings: those with more rows come first, then those with the larger mean."""
+    order = np.unique(np.column_stack([n_rows, np.where(np.isnan(means), -np.inf, means)]), axis=0, return_inverse=True)
+    return ranks(order[1].reshape(-1).astype(np.float64))
+
+
+def _of_rows(value: Any, rows: IndexArray, n: int) -> Any:
+    """Return the elements of some rows if `value` has one element for each row, or else `value`."""
+    is_listed = hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping) and len(value) == n
+    return _safe_indexing(value, rows) if is_listed else value
+
+
+def _is_worse(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether the first fit ended worse: not optimal while the other is, or with a larger violation."""
+    if not one[0] or not other[0]:
+        return bool(one[0])
+    not_optimal = [ended[0] != str(Status.OPTIMAL) for ended in (one, other)]
+    return (not_optimal[0], float(one[1])) > (not_optimal[1], float(other[1]))
