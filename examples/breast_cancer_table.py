@@ -1,4 +1,7 @@
-"""Write scikit-learn's breast-cancer table as CSV, with the faults that real tables have.
+"""A table with faults
+===================
+
+Write scikit-learn's breast-cancer table as CSV, with the faults that real tables have.
 
 There are 569 rows, 30 measurements, and the column ``diagnosis``. The faults are added here: a row number, a hospital
 (a category that says nothing), empty cells, 25 rows that were entered twice, and a column ``treatment``. The treatment

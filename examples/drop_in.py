@@ -1,4 +1,8 @@
-"""Replace scikit-learn's SVC by mercer's: the same parameters, the same predictions, and a proof of the optimum."""
+"""mercer's SVC in place of scikit-learn's
+=======================================
+
+Replace scikit-learn's SVC by mercer's: the same parameters, the same predictions, and a proof of the optimum.
+"""
 
 import numpy as np
 import sklearn.svm

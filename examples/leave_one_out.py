@@ -1,4 +1,8 @@
-"""Leave-one-out: the error of a machine that is trained n times without one row, at the price of a few fits."""
+"""Leave-one-out
+=============
+
+Leave-one-out: the error of a machine that is trained n times without one row, at the price of a few fits.
+"""
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer

@@ -1,4 +1,7 @@
-"""Train a linear machine on a file that is much larger than the memory that it may use.
+"""A file larger than memory
+=========================
+
+Train a linear machine on a file that is much larger than the memory that it may use.
 
 Usage: python examples/out_of_core.py [--size 2GB] [--memory 300MB] [--folder FOLDER]
 

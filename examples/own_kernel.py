@@ -1,4 +1,8 @@
-"""Three ways to a kernel of your own: a function, a sum of known kernels, and a product on chosen columns."""
+"""A kernel of your own
+====================
+
+Three ways to a kernel of your own: a function, a sum of known kernels, and a product on chosen columns.
+"""
 
 import numpy as np
 from sklearn.datasets import load_wine

@@ -1,4 +1,8 @@
-"""Hand over kernel values that you have computed yourself: kernel="precomputed"."""
+"""Kernel values that you computed
+===============================
+
+Hand over kernel values that you have computed yourself: kernel="precomputed".
+"""
 
 import numpy as np
 from sklearn.datasets import load_digits

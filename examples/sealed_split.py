@@ -1,4 +1,8 @@
-"""Put test rows under seal, choose everything without them, and look at them once."""
+"""Rows under seal
+===============
+
+Put test rows under seal, choose everything without them, and look at them once.
+"""
 
 from sklearn.datasets import load_breast_cancer
 from sklearn.pipeline import make_pipeline

@@ -1,4 +1,8 @@
-"""Choose C and gamma by cross-validation: the scores of GridSearchCV, with kernel values shared by all folds."""
+"""Choose C and gamma
+==================
+
+Choose C and gamma by cross-validation: the scores of GridSearchCV, with kernel values shared by all folds.
+"""
 
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV

@@ -1,4 +1,8 @@
-"""Classify strings directly: no columns are made by hand."""
+"""Classify strings
+================
+
+Classify strings directly: no columns are made by hand.
+"""
 
 import numpy as np
 from sklearn.model_selection import GridSearchCV, train_test_split

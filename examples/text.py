@@ -1,4 +1,8 @@
-"""Classify short texts: sparse rows of word counts, weighed by scikit-learn, in a pipeline with a kernel machine."""
+"""Classify texts
+==============
+
+Classify short texts: sparse rows of word counts, weighed by scikit-learn, in a pipeline with a kernel machine.
+"""
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src/mercer"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)\)")
+ENTRY = re.compile(r"^(?:-|\d+\.) \[([^\]]+)\]\(([^)#:]+\.md)\)", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MODULES = [m.name for m in pkgutil.walk_packages(mercer.__path__, "mercer.") if not m.name.endswith("._core")]
 
@@ -44,13 +45,49 @@ def test_links_between_pages_lead_somewhere(page):
         assert re.match(r"https?:", target) or (page.parent / target).exists(), target
 
 
-def test_the_start_page_names_every_page_by_its_title():
-    start, front = ROOT / "docs/README.md", {(ROOT / "docs/README.md").resolve()}
-    named = {(start.parent / target).resolve(): title for title, target in LINK.findall(start.read_text())}
-    assert set((ROOT / "docs").resolve().rglob("*.md")) - front == {page for page in named if "docs" in page.parts}
-    for page, title in named.items():
-        if "docs" in page.parts:
-            assert re.sub(r"^\d+\. ", "", page.read_text().splitlines()[0].removeprefix("# ")) == title
+def test_every_page_stands_in_one_index_by_its_title():
+    """The site's tables of contents are the bullets of index pages that begin with a link (docs/conf.py)."""
+    entries = []
+    for index in (ROOT / "docs").rglob("index.md"):
+        for title, target in ENTRY.findall(index.read_text()):
+            page = (index.parent / target).resolve()
+            entries.append(page)
+            assert re.sub(r"^\d+\\?\. ", "", page.read_text().splitlines()[0].removeprefix("# ")) == title
+    assert len(entries) == len(set(entries))
+    assert set((ROOT / "docs").resolve().rglob("*.md")) - set(entries) == {(ROOT / "docs/index.md").resolve()}
+
+
+@pytest.fixture
+def reference(tmp_path, monkeypatch):
+    """The pages of the reference by package, as docs/api_pages.py writes them."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    importlib.import_module("api_pages").write(tmp_path)
+    return {page.stem: page.read_text() for page in tmp_path.glob("*.rst")}
+
+
+def test_the_reference_has_every_public_name(reference):
+    names = {f"mercer.{name}" for name in mercer.__all__}
+    for package in vars(mercer)["_MODULES"]:
+        module = importlib.import_module(f"mercer.{package}")
+        own = getattr(module, "__all__", None) or re.findall(
+            r"import \w+ as (\w+)$", Path(module.__file__).read_text(), re.M
+        )
+        assert own
+        names |= {f"{module.__name__}.{name}" for name in own}
+    for name in names:
+        package, _, short = name.rpartition(".")
+        entry = rf"^(   (mercer\.(\w+\.)?)?|\.\. py:data:: ){short}$"
+        assert re.search(entry, reference[package], re.MULTILINE), name
+
+
+def test_every_public_name_says_what_it_is(reference):
+    for page in reference.values():
+        for name, text in re.findall(r"^\.\. py:data:: (\w+)\n\n((?:   .*\n|\n)*)", page, re.MULTILINE):
+            assert text.strip(), name
+    for package in ("mercer", *(f"mercer.{name}" for name in vars(mercer)["_MODULES"])):
+        module = importlib.import_module(package)
+        for name in re.findall(r"^   (?:mercer\.(?:\w+\.)?)?(\w+)$", reference[package], re.MULTILINE):
+            assert (getattr(module, name).__doc__ or "").strip(), f"{package}.{name}"
 
 
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

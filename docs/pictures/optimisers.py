@@ -76,7 +76,7 @@ def gaps(problem: MeasuredProblem, optimisers: Sequence[Optimiser]) -> Any:
 
 
 def path(problem: Any, optimisers: Sequence[Any]) -> Any:
-    """Draw the steps of coordinate ascent over the contours of the function, as lecture B does."""
+    """Draw the steps of coordinate ascent over the contours of the function."""
     from mercer.plot import FAINT, MUTED, SERIES, new_figure
 
     (optimiser,) = optimisers

@@ -1,4 +1,4 @@
-"""The optimisers of the lectures, for learning, comparing and research: one algorithm a file, behind one interface.
+"""Optimisers of textbooks, for learning, comparing and research: one algorithm a file, behind one interface.
 
 A problem is made by :func:`kernel_svm`, :func:`linear_svm`, :func:`logistic_regression`, :func:`coefficient_machine`,
 :func:`separation` or :func:`quadratic`. `minimise` of an optimiser runs it and returns a :class:`Run`, with the point

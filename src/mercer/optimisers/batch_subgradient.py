@@ -11,13 +11,13 @@ from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
 
 
 class BatchSubgradient(Optimiser):
-    """Batch subgradient descent for a linear SVM without a free bias (lecture A).
+    """Batch subgradient descent for a linear SVM without a free bias.
 
     In step t, with lambda = 1 / (n C) and the rows inside the margin counted in the subgradient,
 
         w <- w - eta_t (lambda w - 1/n sum over y_i <w, x_i> < 1 of y_i x_i),   eta_t = 2 / (lambda (t + 1))
 
-    The lecture leaves eta open. With this one, w is an average of the points C sum over rows inside the margin of
+    With this eta, w is an average of the points C sum over rows inside the margin of
     y_i x_i with weights that grow with t. The same average of the indicators is a dual point, which bounds the optimum.
 
     Notes

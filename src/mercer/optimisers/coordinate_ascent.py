@@ -1,4 +1,4 @@
-"""Coordinate ascent on a concave quadratic function: the picture of lecture B."""
+"""Coordinate ascent on a concave quadratic function."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def quadratic(A: npt.ArrayLike, b: npt.ArrayLike) -> Quadratic:
 
 
 class CoordinateAscent(Optimiser):
-    """Coordinate ascent (lecture B): maximise over one coordinate at a time, and hold the others fixed.
+    """Coordinate ascent: maximise over one coordinate at a time, and hold the others fixed.
 
     In a step, x_i <- x_i + (b_i - (Ax)_i) / A_ii, for i = 1, ..., p and again.
 
     Parameters
     ----------
     start : array-like of shape (p,), optional
-        By default 0. The lecture starts at (2, -2).
+        By default 0.
 
     Notes
     -----

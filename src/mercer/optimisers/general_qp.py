@@ -35,7 +35,7 @@ class GeneralQP(Optimiser):
     """An interior-point method for any convex quadratic program: Clarabel (needs the extra ``qp``).
 
     The problem is written as a quadratic program, a kernel SVM in its dual form and a linear one in its primal form.
-    It is solved in a single step, which Ctrl-C ends, but `max_seconds` does not. Lecture E's kernel machine is not
+    It is solved in a single step, which Ctrl-C ends, but `max_seconds` does not. A `CoefficientMachine` is not
     solved: it would be a quadratic program with a dense constraint for every row, which takes minutes for 2,000 rows.
 
     Notes

@@ -1,4 +1,4 @@
-"""Lecture E's kernel machine trained by gradient descent, as `GradientKernelSVC` runs it."""
+"""A kernel machine with a penalty on its coefficients, trained by gradient descent as `GradientKernelSVC` runs it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mercer.solvers.smooth.kernel_newton import KernelProduct
 
 @dataclass(frozen=True, eq=False)
 class CoefficientMachine(MeasuredProblem):
-    """The kernel machine of lecture E, with a penalty on its coefficients.
+    """A kernel machine with a penalty on its coefficients instead of on ||w||.
 
     **Solves**
 
@@ -60,7 +60,7 @@ class CoefficientMachine(MeasuredProblem):
 def coefficient_machine(
     X: Any, y: npt.ArrayLike, *, penalty: float = 1.0, kernel: str | Kernel = "rbf"
 ) -> CoefficientMachine:
-    """Return the problem of lecture E's kernel machine for two classes.
+    """Return the problem of a kernel machine with a penalty on its coefficients, for two classes.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def coefficient_machine(
     y : array-like of shape (n,)
         Labels of two classes. The larger one counts as +1.
     penalty : float, default 1.0
-        The lecture's lambda, > 0.
+        Weight of the penalty, > 0.
     kernel : str or Kernel, default "rbf"
 
     Examples
@@ -83,15 +83,15 @@ def coefficient_machine(
 
 
 class KernelGradientDescent(Optimiser):
-    """Gradient descent on the coefficients of a kernel machine (lecture E, section 6.8).
+    """Gradient descent on the coefficients of a kernel machine.
 
         alpha <- max(0, alpha - eta dE/dalpha),   b <- b - eta dE/db
 
     Parameters
     ----------
     learning_rate : float, optional
-        The lecture's eta, for alpha and b. By default it is 2 / (penalty (t + 1)) in step t, and b is the best one for
-        each alpha: the penalty does not count b, which therefore needs a step of its own.
+        Length eta of a step, for alpha and b. By default it is 2 / (penalty (t + 1)) in step t, and b is the best one
+        for each alpha: the penalty does not count b, which therefore needs a step of its own.
     accelerated : bool, default False
         Whether to run Nesterov's method on the dual problem instead, which is the default of ``GradientKernelSVC``.
 
@@ -125,7 +125,7 @@ class KernelGradientDescent(Optimiser):
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:
-        """Whether it is the machine of lecture E."""
+        """Whether it is a `CoefficientMachine`."""
         return isinstance(problem, CoefficientMachine)
 
     def steps(self, problem: CoefficientMachine, rng: np.random.Generator) -> Iterator[Step]:

@@ -11,7 +11,7 @@ from mercer.optimisers.kernel_machine import KernelRows, KernelSVM
 
 
 class KernelDualAscent(Optimiser):
-    """Stochastic dual coordinate ascent for a kernel SVM without a bias (lectures A and C).
+    """Stochastic dual coordinate ascent for a kernel SVM without a bias.
 
     Without a bias the dual has no equality constraint, so a single alpha can move. In a step,
 

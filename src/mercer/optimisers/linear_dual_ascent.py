@@ -13,15 +13,15 @@ from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
 
 
 class LinearDualAscent(Optimiser):
-    """Dual coordinate ascent for a linear SVM without a free bias (lectures A and C; Hsieh et al. 2008).
+    """Dual coordinate ascent for a linear SVM without a free bias (Hsieh et al. 2008).
 
     The step of :class:`KernelDualAscent`, with w = sum_i alpha_i y_i x_i instead of all decision values:
 
         delta = (1 - y_i <w, x_i>) / ||x_i||^2
         alpha_i <- alpha_i + delta, clipped to [0, C_i];   w <- w + (clipped change of alpha_i) y_i x_i
 
-    The lectures print w <- w + delta y_i x_i. If alpha_i is clipped, w is then no longer the sum that it stands for,
-    and the method does not converge to the optimum.
+    If w moved by delta y_i x_i although alpha_i is clipped, it would no longer be the sum that it stands for, and the
+    method would not converge to the optimum.
 
     Notes
     -----

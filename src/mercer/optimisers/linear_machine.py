@@ -195,9 +195,9 @@ def linear_svm(
     y : array-like of shape (n,)
         Labels of two classes. The larger one counts as +1.
     C : float, default 1.0
-        Penalty of a slack. In the lectures' notation, C = 1 / (lambda n).
+        Penalty of a slack. In the notation of Pegasos, C = 1 / (lambda n).
     bias : {"penalised", "none"}, default "penalised"
-        "penalised" is the augmentation of lecture A: the rows get a column of ones.
+        "penalised" gives the rows a column of ones, whose weight the penalty counts too.
     sample_weight : array-like of shape (n,), optional
         Factor of C of each row, > 0.
 

@@ -53,12 +53,11 @@ def _gradient(problem: LinearMachine, w: FloatArray) -> FloatArray:
 
 
 class LogisticGradientDescent(_LogisticOptimiser):
-    """Gradient descent for logistic regression (appendix of lecture C).
+    """Gradient descent for logistic regression.
 
         w <- w - rate (gradient of the losses + w / variance)
 
-    The lecture's update of the MAP estimate multiplies w by the prior's variance; it must divide. The objective is
-    ||w||^2 / 2 + C sum of losses, where C is the variance.
+    The objective is ||w||^2 / 2 + C sum of losses, where C is the variance.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from mercer.solvers.rows import pegasos
 
 
 class Pegasos(Optimiser):
-    """Stochastic subgradient descent for a linear SVM without a free bias (lecture A).
+    """Stochastic subgradient descent for a linear SVM without a free bias (Shalev-Shwartz et al. 2007).
 
     In step t, with lambda = 1 / (n C) and a mini-batch B of k rows,
 

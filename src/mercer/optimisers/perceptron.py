@@ -1,4 +1,4 @@
-"""The perceptron of lecture D, primal and dual, as `KernelPerceptron` runs it."""
+"""The perceptron, primal and dual, as `KernelPerceptron` runs it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def separation(X: Any, y: npt.ArrayLike, *, kernel: str | Kernel = "linear") -> 
 
 
 class Perceptron(Optimiser):
-    """The (batch) perceptron (lecture D): a row with y_i f(x_i) <= 0 is a mistake, and y_i k(x_i, .) is added to f.
+    """The (batch) perceptron: a row with y_i f(x_i) <= 0 is a mistake, and y_i k(x_i, .) is added to f.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Perceptron(Optimiser):
         "dual" counts the mistakes alpha of each row. "primal" updates w, for a linear kernel. Both make the same
         mistakes.
     max_passes : int, default 1000
-        Largest number of passes over the rows: the lecture's I.
+        Largest number of passes over the rows.
 
     Notes
     -----

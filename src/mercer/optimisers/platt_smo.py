@@ -1,4 +1,4 @@
-"""Platt's sequential minimal optimisation, as lecture B sets it out."""
+"""Platt's sequential minimal optimisation."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ class Segment(NamedTuple):
         return cls(max(0.0, a2 - a1), min(end2, end1 + a2 - a1))
 
     def clip(self, unclipped: float) -> float:
-        """Return H above H, L below L, and the value itself in between.
-
-        The lecture prints "alpha_2 < H" as the condition of its third case, which must be alpha_2 < L.
-        """
+        """Return H above H, L below L, and the value itself in between."""
         if unclipped > self.high:
             return self.high
         if unclipped < self.low:
@@ -42,7 +39,7 @@ class Segment(NamedTuple):
 
 
 class PlattSMO(Optimiser):
-    """Sequential minimal optimisation for a kernel SVM with a bias (Platt 1998; lecture B).
+    """Sequential minimal optimisation for a kernel SVM with a bias (Platt 1998).
 
     In a step, two multipliers move along the line on which sum_i alpha_i y_i stays 0. The first one violates its KKT
     condition most; rows with 0 < alpha < C are checked first. The second one has the largest |E_1 - E_2| of those that
@@ -57,7 +54,7 @@ class PlattSMO(Optimiser):
     -----
     Cost: O(n) a step, with two rows of the Gram matrix; memory 8 n^2 bytes at most. Guarantee: every step increases the
     dual objective, and the method converges (Keerthi & Gilbert 2002). No useful bound on the number of steps is known;
-    in practice it grows between n and n^2. The bias of the lecture is only a guess while both multipliers are at a
+    in practice it grows between n and n^2. The bias is only a guess while both multipliers are at a
     bound, so that a row may seem to violate its condition although no pair can be improved (Keerthi et al. 2001): such
     a row is passed over.
 
@@ -158,7 +155,6 @@ def new_bias(
         The bias before.
     errors : E_1 and E_2, before
     changes : y_1 (alpha_1^new - alpha_1^old) and y_2 (alpha_2^new - alpha_2^old)
-        The lecture prints alpha_1^new - alpha_2^old in its formula of b_2; it must be alpha_1^new - alpha_1^old.
     values : K_11, K_12 and K_22
     are_free : whether 0 < alpha_1^new < C_1, and the same for alpha_2
     """

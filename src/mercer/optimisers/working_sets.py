@@ -16,7 +16,7 @@ _VIOLATION = 1e-10  # violation to which the quadratic program of a working set 
 
 
 class OsunaWorkingSets(Optimiser):
-    """Working-set training of a kernel SVM, with or without a bias (Osuna 1997; lectures A and C).
+    """Working-set training of a kernel SVM, with or without a bias (Osuna 1997).
 
         1  S is empty
         2  repeat
@@ -31,7 +31,7 @@ class OsunaWorkingSets(Optimiser):
     ----------
     n_added : int or None, default 200
         Largest number of rows that a round adds, those of the largest violation first; half of them are from each class
-        if the machine has a bias. None adds all rows that violate their condition, as the lectures do. At alpha = 0
+        if the machine has a bias. None adds all rows that violate their condition. At alpha = 0
         these are all rows, so that the first set is the whole problem.
 
     Notes

@@ -18,9 +18,9 @@ C = 1 / (lambda sum_i s_i).
        (with factors of the classes: the root of their mean over the rows so far, divided by lambda)
     5. average:  w_mean <- (sum over the steps of (weight of the batch) t w) / (sum of the same without w)
 
-If all weights are 1 and the batches have one row, then 1 - sum s_i / t is 1 - eta lambda, and this is the lecture's
-algorithm. A weight of 2 shortens w as two rows do, so that weights are repetitions. Later vectors count more in the
-average, which removes the factor ln t from the bound.
+If all weights are 1 and the batches have one row, then 1 - sum s_i / t is 1 - eta lambda, and this is the
+algorithm of Shalev-Shwartz et al. (2007). A weight of 2 shortens w as two rows do, so that weights are repetitions.
+Later vectors count more in the average, which removes the factor ln t from the bound.
 
 **Guarantee**: with rows drawn at random and ||x|| <= R, the expected objective is within
 O((sqrt(lambda) + R)^2 / (lambda t)) of the optimum. A step costs as many operations as the rows of its batch have

@@ -1,0 +1,187 @@
+"""The reference of the public names: one page for each package, written from the lists of names in its `__init__`."""
+
+import ast
+import inspect
+import re
+import textwrap
+from functools import cache
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import mercer
+
+TITLES = {
+    "estimators": "Machines",
+    "kernels": "Kernels",
+    "features": "Feature maps",
+    "geometry": "Geometry",
+    "model_selection": "Choosing and judging machines",
+    "multiclass": "Thresholds",
+    "solvers": "Leave-one-out bounds",
+    "certificates": "Certificates",
+    "studies": "Tables, studies and files",
+    "_version": "Version",
+}
+"""Headings of the names that `mercer` itself has, by the package that defines them."""
+
+
+@cache
+def packages():
+    """Return the public packages by their full names, `mercer` first."""
+    public = [name for name in vars(mercer)["_MODULES"]]
+    return {"mercer": mercer} | {f"mercer.{name}": import_module(f"mercer.{name}") for name in public}
+
+
+@cache
+def public_names(package):
+    """Return the names in `__all__`; without it, those that `__init__` imports under their own names or defines."""
+    if hasattr(package, "__all__"):
+        return list(package.__all__)
+    names = []
+    for node in ast.parse(Path(package.__file__).read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            names += [one.asname for one in node.names if one.asname == one.name]
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.append(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            names += [one.id for one in getattr(node, "targets", [getattr(node, "target", None)])]
+    return [name for name in names if not name.startswith("_")]
+
+
+def canonical(package, name):
+    """Return the one full name under which an object is documented: of `mercer`, else of its own package."""
+    value = getattr(package, name)
+    defining = ".".join(str(getattr(value, "__module__", "")).split(".")[:2])
+    for home in ("mercer", defining):
+        place = packages().get(home)
+        if place and name in public_names(place) and getattr(place, name) is value:
+            return f"{home}.{name}"
+    return f"{package.__name__}.{name}"
+
+
+def canonical_names():
+    """Return the full names that the reference must have."""
+    return sorted({canonical(package, name) for package in packages().values() for name in public_names(package)})
+
+
+def write(folder):
+    """Write a page for each package, and delete the pages of names that are no longer public."""
+    folder.mkdir(exist_ok=True)
+    names = canonical_names()
+    for page in folder.glob("names/*.rst"):
+        if page.stem not in names:
+            page.unlink()
+    for title, package in packages().items():
+        _write_if_changed(folder / f"{title}.rst", _page(title, package))
+
+
+def index(folder):
+    """Return a link to each package's page and what the package is, in Markdown."""
+    return [f"[{title}]({folder}/{title}.rst): {_first_line(package)}" for title, package in packages().items()]
+
+
+def _page(title, package):
+    parts = [_heading(title, "="), f".. module:: {title}\n", inspect.getdoc(package) + "\n"]
+    names = public_names(package)
+    if package is mercer:
+        homes = vars(mercer)["_HOMES"]
+        for home, heading in TITLES.items():
+            parts += [_heading(heading, "-"), *_entries(package, [n for n in names if homes[n].split(".")[1] == home])]
+    else:
+        parts += _entries(package, names)
+    return "\n".join(parts)
+
+
+def _entries(package, names):
+    """Return the summary of classes and functions, each with a page of its own, and the constants in full."""
+    documented = sorted(
+        (n for n in names if inspect.isroutine(getattr(package, n)) or _is_class(package, n)), key=str.lower
+    )
+    here = [name for name in documented if canonical(package, name) == f"{package.__name__}.{name}"]
+    elsewhere = [canonical(package, name) for name in documented if name not in here]
+    constants = [name for name in names if name not in documented]
+    if here:
+        yield _summary(here, f".. currentmodule:: {package.__name__}\n\n", "   :toctree: names\n")
+    if elsewhere:
+        yield "Also here:\n\n" + _summary(elsewhere)
+    for name in constants:
+        text = textwrap.indent(_docstring_of_constant(package, name), "   ")
+        yield f".. py:data:: {name}\n   :no-index-entry:\n\n{text}\n"
+
+
+def _is_class(package, name):
+    return inspect.isclass(getattr(package, name))
+
+
+def _summary(names, before="", option=""):
+    return f"{before}.. autosummary::\n{option}   :nosignatures:\n\n   " + "\n   ".join(names) + "\n"
+
+
+def _docstring_of_constant(package, name):
+    """Return the string literal that stands after the assignment of a constant, and the value if it is short."""
+    home, tree = package, ast.parse(Path(package.__file__).read_text())
+    while imported := _import_of(tree, name):
+        home = import_module(imported)
+        tree = ast.parse(Path(home.__file__).read_text())
+    text = repr(getattr(package, name))
+    value = f"Value: ``{text}``." if len(text) < 80 and " object at " not in text else ""
+    for node, after in pairwise([*tree.body, None]):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        is_it = isinstance(node, (ast.Assign, ast.AnnAssign)) and name in [getattr(one, "id", "") for one in targets]
+        if is_it and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            return f"{inspect.cleandoc(after.value.value)}\n\n{value}"
+    return value
+
+
+def _import_of(tree, name):
+    """Return the module from which a module imports a name."""
+    return next(
+        (n.module for n in tree.body if isinstance(n, ast.ImportFrom) and name in [a.name for a in n.names]), None
+    )
+
+
+def _first_line(package: ModuleType):
+    return re.sub(r":\w+:`", "`", inspect.getdoc(package).splitlines()[0])
+
+
+def _heading(text, mark):
+    return f"{text}\n{mark * len(text)}\n\n"
+
+
+def _write_if_changed(path, text):
+    """Leave a file that has this text untouched, so that Sphinx does not read it again."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def keep_formulas(app, what, name, obj, options, lines):
+    """Make indented lines after a blank line a literal block: docstrings show formulas and programs this way."""
+    for number in range(len(lines) - 1, 1, -1):
+        line, before = lines[number], next((one for one in reversed(lines[:number]) if one.strip()), "")
+        if lines[number - 1].strip() or not line.startswith(_indent(before) + "    ") or not line.strip():
+            continue
+        if not before.rstrip().endswith("::") and not line.lstrip().startswith((">>>", "- ", "* ", "..")):
+            lines[number:number] = [_indent(before) + ".. code-block:: text", ""]
+
+
+def is_of_others(app, what, name, obj, skip, options):
+    """Skip the members that machines inherit from scikit-learn."""
+    return skip or str(getattr(obj, "__module__", "")).startswith("sklearn.") or None
+
+
+def escape_marks(app, what, name, obj, options, lines):
+    """Escape the bars of |x - z| and the last _ of coef_ in prose: they would be substitutions and hyperlinks."""
+    literal = None  # indentation of the paragraph that announces the literal block
+    for number, line in enumerate(lines):
+        indent = len(_indent(line))
+        if literal is not None and (not line.strip() or indent > literal):
+            continue
+        literal = indent if line.rstrip().endswith("::") or line.lstrip().startswith(".. ") else None
+        spans = re.split(r"(``.+?``|`.+?`)", line)
+        lines[number] = "".join(s if s.startswith("`") else re.sub(r"\||(?<=\w)_(?!\w)", r"\\\g<0>", s) for s in spans)
+
+
+def _indent(line):
+    return line[: len(line) - len(line.lstrip())]
