@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 import tomllib
@@ -88,6 +89,32 @@ def test_every_public_name_says_what_it_is(reference):
         module = importlib.import_module(package)
         for name in re.findall(r"^   (?:mercer\.(?:\w+\.)?)?(\w+)$", reference[package], re.MULTILINE):
             assert (getattr(module, name).__doc__ or "").strip(), f"{package}.{name}"
+
+
+def test_the_pictures_of_the_course_are_up_to_date_and_shown():
+    image = pytest.importorskip("PIL.Image")
+    spec = importlib.util.spec_from_file_location("course_pictures", ROOT / "docs/pictures/course.py")
+    course = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(course)
+    stored = {}
+    for path in course.FOLDER.glob("*.png"):
+        with image.open(path) as opened:
+            stored[path.stem] = opened.info["Description"]
+    expected = {name: course.description(draw) for name, draw in course.PICTURES.items()}
+    assert stored == expected, "run: python docs/pictures/course.py"
+    pages = "".join(page.read_text() for page in (ROOT / "docs/course").glob("*.md"))
+    assert all(f"](../pictures/course/{name}.png)" in pages for name in stored)
+
+
+def test_every_chapter_of_the_course_has_code_and_three_exercises_with_solutions():
+    chapters = sorted((ROOT / "docs/course").glob("[0-9]*.md"))
+    assert [page.read_text().splitlines()[0].split()[1] for page in chapters] == [f"{i}." for i in range(1, 11)]
+    for page in chapters:
+        text = page.read_text()
+        exercises = text.split("## Exercises")[1]
+        assert len(re.findall(r"^\*\*[123]\.\*\* ", exercises, re.MULTILINE)) == 3
+        assert exercises.count("<summary>Solution</summary>") == exercises.count("</details>") == 3
+        assert all(BLOCK.search(part) for part in text.split("## Exercises"))
 
 
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
