@@ -17,6 +17,7 @@ from mercer import LogisticRegression, Status
 from mercer.problems.softmax import balanced, beta_of, near_softmax, row_blocks, shares_of, softmax_terms
 from mercer.solvers import Control, Limits
 from mercer.solvers.rows import SoftmaxProblem, TableRows, softmax_newton, solve_softmax
+from mercer.solvers.rows.systems import factor_positive
 
 SHAPES = [(20, 3, 3), (20, 45, 3), (60, 300, 23), (200, 45, 23), (400, 3, 5)]
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -252,15 +253,12 @@ def test_pieces_are_all_rows_in_order(stored, monkeypatch):
     assert [rows.start for rows, _ in found][1:] == [rows.stop for rows, _ in found][:-1]
 
 
+@pytest.mark.parametrize("refines", [False, True])
 @pytest.mark.parametrize("size", [3, 40])
-def test_the_blocked_factor_is_that_of_lapack(size, monkeypatch):
-    monkeypatch.setattr(softmax_newton, "_PANEL", 7)
+def test_a_column_that_is_0_does_not_end_a_factorisation(size, refines):
     rows = np.random.default_rng(0).normal(size=(60, size))
-    matrix = rows.T @ rows
-    found = softmax_newton.blocked_cholesky(matrix.copy(), lambda: None)
-    np.testing.assert_allclose(np.tril(found), np.linalg.cholesky(matrix), rtol=1e-10, atol=1e-12)
-    singular = matrix.copy()
-    singular[:, 0] = singular[0] = 0.0
-    solve = softmax_newton.factor_with_ridge(singular, lambda: None)
+    rows[:, 0] = 0.0
+    singular = rows.T @ rows
     right = np.append(0.0, np.ones(size - 1))
+    solve = factor_positive(singular, refines=refines)
     np.testing.assert_allclose(singular @ solve(right), right, atol=1e-6)

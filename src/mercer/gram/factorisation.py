@@ -49,6 +49,11 @@ def cholesky(matrix: RealArray, check: Check = no_check) -> bool:
     Costs n³/6 multiplications, and `BLOCK` n numbers beside the matrix.
     """
     factorise = lapack.spotrf if matrix.dtype == np.float32 else lapack.dpotrf
+    if len(matrix) <= 4 * BLOCK:  # about 20 ms
+        check()
+        factor, info = factorise(matrix, lower=1, clean=0)
+        matrix[:] = factor
+        return not info
     for first, last in _updated_blocks(matrix, check):
         own = slice(first, last)
         block, info = factorise(matrix[own, own], lower=1, clean=1)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
+from mercer.gram.factorisation import cholesky
 from mercer.gram.rows.sweeps import add_gram, times
 from mercer.solvers import Control, Limits
 from mercer.solvers.loop import drive
@@ -148,7 +149,7 @@ class _Rows:
         if self._factor is None or not rows.size:
             return
         chosen = self._dense(rows) * self._scales
-        solved = cho_solve(self._factor, chosen.T)  # H^-1 x_i, (q, m)
+        solved = cho_solve((self._factor.T, False), chosen.T)  # H^-1 x_i, (q, m)
         own = curvature[rows] * np.einsum("ij,ji->i", chosen, solved)
         remains = 1.0 - own
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -167,11 +168,11 @@ class _Rows:
         return self._factored[1]
 
     @property
-    def _factor(self) -> tuple[FloatArray, bool] | None:
+    def _factor(self) -> FloatArray | None:
         return self._factored[0]
 
     @property
-    def _factored(self) -> tuple[tuple[FloatArray, bool] | None, FloatArray]:
+    def _factored(self) -> tuple[FloatArray | None, FloatArray]:
         """The Cholesky factor of the second derivatives, and the factors that scale columns to length 1."""
         if "_cached_factor" not in self.__dict__:
             problem, part, q = self._problem, self._part, self._problem.n_columns
@@ -180,10 +181,8 @@ class _Rows:
             add_gram(self._table, problem.constant, curvature, np.ones(q), second)
             second = np.triu(second) + np.triu(second, 1).T + np.diag(problem.counted)
             scales = 1.0 / np.sqrt(np.maximum(np.diag(second), np.finfo(np.float64).tiny))
-            try:
-                self._cached_factor = cho_factor(second * scales * scales[:, None]), scales
-            except (LinAlgError, ValueError):
-                self._cached_factor = None, scales
+            factor = second * scales * scales[:, None]
+            self._cached_factor = factor if cholesky(factor) else None, scales
         return self._cached_factor
 
     def _dense(self, rows: IndexArray) -> FloatArray:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.gram.factorisation import Check, no_check
 from mercer.gram.rows.newton_pass import can_pass, newton_pass
 from mercer.gram.rows.row_terms import TermValues
 from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_times
@@ -68,7 +69,7 @@ class Curvature(ABC):
     problem: LinearProblem
     terms: SmoothTerms
     n_jobs: int | None
-    check: Callable[[], None] | None = None  # of the last sweep
+    check: Check = staticmethod(no_check)  # of the last sweep
     gave_up = False  # whether a direction was too slow to find, so that another solver should follow
 
     def sweep(self, w: FloatArray | None, z: RowNumbers, check: Callable[[], None]) -> Sweep:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from mercer._core import lasso_descent
 from mercer._typing import FloatArray
+from mercer.gram.factorisation import Check, no_check
 from mercer.solvers.rows.systems import solve_positive
 
 _ROUNDED = 1e-12  # violation, relative to the penalty and the size of the gradient, that counts as rounding
@@ -23,7 +22,7 @@ def minimise_lasso(
     penalty: FloatArray,
     start: FloatArray,
     most_steps: int = _MOST_STEPS,
-    check: Callable[[], None] | None = None,
+    check: Check = no_check,
     enough: float = 0.0,
 ) -> FloatArray:
     """Minimise u' M u / 2 + c' u + sum_j penalty_j |u_j| by coordinate descent and the feature-sign method.
@@ -62,8 +61,7 @@ def minimise_lasso(
     matrix, penalty = np.ascontiguousarray(matrix), np.ascontiguousarray(penalty)
     diagonal = np.diagonal(matrix)
     for _ in range(most_steps):
-        if check is not None:
-            check()
+        check()
         before, gradient = u.copy(), matrix @ u + linear
         _, left = lasso_descent(matrix, penalty, gradient, u, target=enough, most=_PASSES)
         if left <= enough:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import relative_gap
@@ -17,7 +16,7 @@ from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, row_blocks, shares_of
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.joint_proximal import root_of
-from mercer.solvers.rows.systems import conjugate_gradients, solve_positive
+from mercer.solvers.rows.systems import conjugate_gradients, factor_positive, solve_positive
 
 _FULL = 0.3  # share of the slope at 0 that may be left at length 1, so that no line search is made
 _IDLE = 8  # successive Newton steps that do not halve the gap, after which rounding prevents progress
@@ -31,9 +30,7 @@ _HALVINGS = 40  # of such a step, until the losses decrease
 _MOST_SHIFTS = 30  # Newton steps for the biases at the end
 _BALANCED = 1e-14  # largest sum of a class's coefficients, as a share of all charges, that counts as rounding
 _MOST_FACTORED = 4_000  # rows or columns of a matrix that is factorised
-_RIDGE, _MOST_RIDGE = 1e-12, 1.0  # share of the diagonal that is added if a factorisation fails
 _FREE = 1e-6  # penalty on the biases in the preconditioner for few rows, as a share of their second derivative
-_PANEL = 512  # columns of a factor that are computed between two checks of the limits
 
 
 class SweepValues(NamedTuple):
@@ -314,7 +311,7 @@ class SoftmaxNewton:
             self.check()
             add_gram(table, problem.constant, curvature[rows], scales, matrix, self.n_jobs)
         matrix.flat[:: q + 1] += self.counted[:, 0] * np.square(scales)
-        solve = factor_with_ridge(matrix, self.check)
+        solve = factor_positive(matrix, self.check, refines=False)
         self._matrix_bytes = 2 * matrix.nbytes
         return lambda right: solve(right * scales[:, None]) * scales[:, None]
 
@@ -329,7 +326,7 @@ class SoftmaxNewton:
         matrix *= roots
         matrix *= roots[:, None]
         matrix.flat[:: n + 1] += 1.0
-        solve = factor_with_ridge(matrix, self.check)
+        solve = factor_positive(matrix, self.check, refines=False)
         self._matrix_bytes = 2 * matrix.nbytes
 
         def apply(right: FloatArray) -> FloatArray:
@@ -391,52 +388,3 @@ class _Costs(NamedTuple):
 def least_bytes(problem: SoftmaxProblem) -> int:
     """Return the bytes of the numbers of rows and columns for each class that the solver keeps."""
     return 8 * problem.n_classes * (7 * problem.rows.n + 10 * problem.n_columns)
-
-
-def factor_with_ridge(matrix: FloatArray, check: Callable[[], None]) -> Callable[[FloatArray], FloatArray]:
-    """Return the solution of systems with a positive semidefinite matrix, to which a ridge is added if need be."""
-    factor = cholesky_with_ridge(matrix, check)
-    return lambda right: cho_solve((factor, True), right, check_finite=False)
-
-
-def cholesky_with_ridge(matrix: FloatArray, check: Callable[[], None]) -> FloatArray:
-    """Return the lower Cholesky factor of a positive semidefinite matrix, to which a ridge is added if need be."""
-    diagonal = np.diagonal(matrix).copy()
-    scale = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))[:, None]
-    ridge = 0.0
-    while ridge <= _MOST_RIDGE:
-        shifted = matrix / scale
-        shifted /= scale[:, 0]
-        shifted.flat[:: matrix.shape[0] + 1] += ridge + (diagonal <= 0.0)
-        try:
-            factor = blocked_cholesky(shifted, check)
-            if np.isfinite(np.diagonal(factor)).all():
-                return factor * scale
-        except (LinAlgError, ValueError):
-            pass
-        ridge = 100.0 * ridge or _RIDGE
-    return np.diag(scale[:, 0])
-
-
-def blocked_cholesky(matrix: FloatArray, check: Callable[[], None]) -> FloatArray:
-    """Return the lower Cholesky factor of a matrix, which is overwritten; limits are checked between its panels.
-
-    Raises
-    ------
-    LinAlgError
-        If the matrix is not positive definite.
-    """
-    size = matrix.shape[0]
-    for first in range(0, size, _PANEL):
-        last = min(size, first + _PANEL)
-        own = slice(first, last)
-        check()
-        matrix[own, own] -= matrix[own, :first] @ matrix[own, :first].T
-        corner = cho_factor(matrix[own, own], lower=True, check_finite=False)[0]
-        matrix[own, own] = np.tril(corner)
-        for top in range(last, size, _PANEL):
-            check()
-            below = slice(top, min(size, top + _PANEL))
-            part = matrix[below, own] - matrix[below, :first] @ matrix[own, :first].T
-            matrix[below, own] = solve_triangular(matrix[own, own], part.T, lower=True, check_finite=False).T
-    return matrix

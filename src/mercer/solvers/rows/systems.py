@@ -7,30 +7,32 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve
 
 from mercer._typing import FloatArray
+from mercer.gram.factorisation import Check, cholesky, no_check
 
 _FIRST_RIDGE = 1e-14  # relative to the diagonal; tried after a factorisation fails
 _RIDGE_GROWTH = 100.0
 _REFINEMENTS = 30  # steps of conjugate gradients that correct a factorised matrix with a ridge
 _REFINED = 1e-10  # relative residual at which they stop
-_PANEL = 256  # columns of a Cholesky factor that are computed at a time
-_AT_ONCE = 1_024  # rows of a matrix that is factorised in one call, in about 10 ms
+_PANEL = 256  # rows of a sparse table that are multiplied at a time
 _PRODUCTS = 1e9  # multiplications of a matrix product between two checks of the limits, about 50 ms
 
 
-def solve_positive(matrix: FloatArray, right: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:
+def solve_positive(matrix: FloatArray, right: FloatArray, check: Check = no_check) -> FloatArray:
     """Solve a positive semidefinite system of equations; see :func:`factor_positive`."""
     return factor_positive(matrix, check)(right)
 
 
-def factor_positive(matrix: FloatArray, check: Callable[[], None] | None = None) -> Callable[[FloatArray], FloatArray]:
+def factor_positive(
+    matrix: FloatArray, check: Check = no_check, *, refines: bool = True
+) -> Callable[[FloatArray], FloatArray]:
     """Return a function that solves a positive semidefinite system of equations for a right-hand side.
 
     The matrix is scaled to a unit diagonal. If dependent columns make its factorisation fail, a ridge is added, and its
-    effect is removed by conjugate gradients with the factor as preconditioner. `check` is called about every 50 ms.
-    The right-hand side may have several columns.
+    effect is removed by conjugate gradients with the factor as preconditioner, unless `refines` is False. `check` is
+    called about every 50 ms. The right-hand side may have several columns.
     """
     if not matrix.size:
         return np.copy  # SciPy solves no empty system before version 1.14
@@ -40,31 +42,30 @@ def factor_positive(matrix: FloatArray, check: Callable[[], None] | None = None)
     scaled = matrix * scale * scale[:, None]
     ridge = 0.0
     while True:
-        shifted = scaled.copy()
-        shifted.flat[:: scaled.shape[0] + 1] += ridge + (diagonal <= 0.0)
-        try:
-            factor = _cholesky(shifted, check)
-        except LinAlgError:
-            factor = None
-        if factor is not None and np.isfinite(np.diagonal(factor[0])).all():
+        factor = scaled.copy()
+        factor.flat[:: scaled.shape[0] + 1] += ridge + (diagonal <= 0.0)
+        if cholesky(factor, check) and np.isfinite(np.diagonal(factor)).all():
             break
         ridge = _RIDGE_GROWTH * ridge or _FIRST_RIDGE
         if ridge > 1.0:
             return lambda right: right / safe
-    is_exact = not ridge and float(np.diagonal(factor[0]).min()) >= 1e-5
+    is_exact = not refines or (not ridge and float(np.diagonal(factor).min()) >= 1e-5)
+
+    def substitute(right: FloatArray) -> FloatArray:
+        return cho_solve((factor.T, False), right, check_finite=False)  # LAPACK takes columns: L' is the upper factor
 
     def solve(right: FloatArray) -> FloatArray:
         if right.ndim > 1:
             if is_exact:
-                return (cho_solve(factor, (right.T * scale).T, check_finite=False).T * scale).T
+                return (substitute((right.T * scale).T).T * scale).T
             return np.column_stack([solve(column) for column in right.T])
         aim = right * scale
-        solution = cho_solve(factor, aim, check_finite=False)
+        solution = substitute(aim)
         if not is_exact:
             solution = conjugate_gradients(
                 lambda d: scaled @ d,
                 aim,
-                lambda r: cho_solve(factor, r, check_finite=False),
+                substitute,
                 start=solution,
                 tol=_REFINED,
                 max_iter=_REFINEMENTS,
@@ -72,26 +73,6 @@ def factor_positive(matrix: FloatArray, check: Callable[[], None] | None = None)
         return solution * scale
 
     return solve
-
-
-def _cholesky(matrix: FloatArray, check: Callable[[], None] | None) -> tuple[FloatArray, bool]:
-    """Return the Cholesky factor as `cho_factor` does, and overwrite the matrix; large ones in panels."""
-    n = matrix.shape[0]
-    if n <= _AT_ONCE or check is None:
-        return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    for first in range(0, n, _PANEL):
-        panel, last = slice(first, first + _PANEL), min(n, first + _PANEL)
-        for top in range(first, n, _AT_ONCE):
-            rows = slice(top, top + _AT_ONCE)
-            matrix[rows, panel] -= matrix[rows, :first] @ matrix[panel, :first].T
-            check()
-        matrix[panel, panel] = cho_factor(matrix[panel, panel], lower=True, check_finite=False)[0]
-        for top in range(last, n, _AT_ONCE):
-            rows = slice(top, top + _AT_ONCE)
-            about = matrix[panel, panel], matrix[rows, panel].T
-            matrix[rows, panel] = solve_triangular(*about, lower=True, check_finite=False).T
-            check()
-    return matrix, True
 
 
 def weighted_gram(table: Any, weights: FloatArray, check: Callable[[], None]) -> FloatArray:
