@@ -28,11 +28,11 @@ from mercer import (
     load_libsvm_model,
 )
 from mercer.kernels.instruction_set import counts_bits, multiplies_integers
+from mercer.solvers import ProgressBar
 from mercer.solvers.progress import StageProgress
 from mercer.specs import ForSVR
 from mercer.studies import cli
 from mercer.studies.cli import study as study_module
-from mercer.studies.cli.progress import ConsoleProgress
 from mercer.studies.files.table_files import read_table
 from mercer.studies.models import explain, fit_model
 from mercer.studies.models.model_file import load_model, save_model
@@ -653,7 +653,7 @@ ERRORS = {
     "no folder": (("fit", "patients.csv", "--target", "outcome", "--out", "none/m"),
                   "folder none does not exist", "make it first"),
     "a file for a folder": ((*STUDY, "outcome", "--out", "patients.csv"), "patients.csv is a file",
-                            "name a folder that --out may make"),
+                            "name a folder that does not exist"),
     "no model": (("predict", "m", "patients.csv"), "m does not exist", None),
     "no model, but a like name": (("verify", "patient.mercer", "patients.csv"), "patient.mercer does not exist",
                                   "nearby: 'patients.csv'"),
@@ -767,7 +767,7 @@ def test_plain_lines_of_progress(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     stream = io.StringIO()
-    with ConsoleProgress(Console(file=stream, markup=False, highlight=False)) as progress:
+    with ProgressBar(Console(file=stream, markup=False, highlight=False)) as progress:
         for now[0] in np.arange(0.0, 16.0, 0.5):
             progress(StageProgress("search", int(now[0] * 2), 40, 90.0, "Gaussian kernel, C = 1"))
     assert stream.getvalue().splitlines() == [
@@ -778,9 +778,9 @@ def test_plain_lines_of_progress(monkeypatch):
 
 def test_the_time_left_goes_down_between_estimates(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("mercer.studies.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mercer.solvers.progress_bar.time.monotonic", lambda: now[0])
     stream = io.StringIO()
-    with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+    with ProgressBar(Console(file=stream, force_terminal=True, width=100)) as progress:
         progress(StageProgress("search", 10, 40, 42.0))
         now[0] = 12.0
     assert "about 30 s left" in stream.getvalue()
@@ -789,7 +789,7 @@ def test_the_time_left_goes_down_between_estimates(monkeypatch):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_an_interrupted_search_says_what_comes_next(terminal):
     stream = io.StringIO()
-    with ConsoleProgress(Console(file=stream, force_terminal=terminal, width=100)) as progress:
+    with ProgressBar(Console(file=stream, force_terminal=terminal, width=100)) as progress:
         progress(StageProgress("search", 10, 40, 42.0))
         progress(StageProgress("search", 10, 40, stopped="interrupted"))
     assert "stopping the search; going on with the best candidate so far" in stream.getvalue()
@@ -797,7 +797,7 @@ def test_an_interrupted_search_says_what_comes_next(terminal):
 
 def test_a_live_bar_on_a_terminal():
     stream = io.StringIO()
-    with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+    with ProgressBar(Console(file=stream, force_terminal=True, width=100)) as progress:
         progress(StageProgress("search", 10, 40, 42.0, "Gaussian kernel, C = [1]"))
     assert "about 42 s left" in stream.getvalue()
     assert "10/40" in stream.getvalue()
@@ -805,8 +805,8 @@ def test_a_live_bar_on_a_terminal():
 
 
 def test_a_fit_shows_its_violation(mercer, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.studies.cli.progress.FIRST_LINE_SECONDS", 0.0)
-    monkeypatch.setattr("mercer.studies.cli.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.solvers.progress_bar.FIRST_LINE_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.solvers.progress_bar.LINE_SECONDS", 0.0)
     three_classes(60).to_csv(tmp_path / "t.csv", index=False)
     _, _, err = mercer("fit", "t.csv", "--target", "kind", "--out", "m")
     lines = err.splitlines()
@@ -854,7 +854,7 @@ def long_running(tmp_path, *arguments):
     X = rng.standard_normal((1200, 8))
     pd.DataFrame(X).assign(y=(np.sin(3 * X).sum(axis=1) + rng.standard_normal(1200) > 0)).to_csv(tmp_path / "t.csv")
     code = (
-        "import mercer.studies.cli.progress as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
+        "import mercer.solvers.progress_bar as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
         "from mercer.studies.cli import main; main()"
     )
     process = subprocess.Popen(
@@ -899,9 +899,7 @@ def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
     X = rng.standard_normal((2500, 4))
     pd.DataFrame(X).assign(y=rng.integers(0, 2, 2500)).to_csv(tmp_path / "t.csv", index=False)
     table, path = str(tmp_path / "t.csv"), tmp_path / "m.mercer"
-    monkeypatch.setattr(
-        "mercer.studies.cli.progress.ConsoleProgress.__call__", lambda self, progress: True
-    )  # like Ctrl-C
+    monkeypatch.setattr("mercer.solvers.progress_bar.ProgressBar.__call__", lambda self, progress: True)  # like Ctrl-C
     command = ["fit", table, "--target", "y", "--C", "1000", "--out", str(path)]
     assert cli.run(command) == 130
     out, err = capsys.readouterr()

@@ -16,7 +16,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from generated import mixed_frame
 from mercer import SVC
-from mercer.data.table import Table, TableError, TableWarning, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import Table, TableError, TableWarning
 from mercer.studies.models import fit_model, load_model, save_model, verify
 from mercer.studies.protocol import study
 from mercer.studies.tables.columns import choose_columns

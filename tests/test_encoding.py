@@ -8,7 +8,8 @@ import pytest
 from scipy import sparse
 
 from generated import mixed_frame, with_missing
-from mercer.data.table import Table, TableError, TableWarning, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import Table, TableError, TableWarning
 from mercer.studies.tables.column_checks import identifier_columns
 from mercer.studies.tables.columns import choose_columns
 from mercer.studies.tables.encoding import TableEncoder

@@ -46,7 +46,7 @@ from mercer import (
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.status import StoppedError
 from mercer.data import as_data
-from mercer.data.table import as_table
+from mercer.data.frames import as_table
 from mercer.gram import CachePolicy, Gram
 from mercer.gram.factorisation import abandonable
 from mercer.kernels import Callable

@@ -53,7 +53,8 @@ from mercer import (
     Spectrum,
 )
 from mercer.certificates.status import Status
-from mercer.data.table import Table, TableError, TableWarning, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import Table, TableError, TableWarning
 from mercer.kernels import Bilinear, Precomputed
 from mercer.studies.files.atomic_write import open_atomically
 from mercer.studies.models import archive, as_model, fit_model, manifest

@@ -123,4 +123,5 @@ def test_without_use_the_next_step_is_to_look_at_the_table():
     said = next_steps.steps(found, source="t.csv")
     assert said[0][1] == "mercer doctor t.csv --target y"
     assert all("predict" not in command for _, command in said)
-    assert "mercer doctor t.csv" in render(found, source="t.csv")
+    assert "mercer doctor t.csv" in render(found, source="t.csv", command="mercer study t.csv --target y")
+    assert "mercer.doctor(table, target=&#39;y&#39;)" in render(found)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from mercer import SVC
-from mercer.data.table import TableError, TableWarning, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import TableError, TableWarning
 from mercer.model_selection import check_class_counts
 from mercer.studies import cli
 from mercer.studies.files.table_files import read_table

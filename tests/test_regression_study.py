@@ -9,7 +9,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR as LIBSVM
 
 from generated import mixed_frame, quantities, with_missing
-from mercer.data.table import Table, TableError, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import Table, TableError
 from mercer.model_selection.regression_metrics import Deviations
 from mercer.model_selection.splits import stratified_folds
 from mercer.studies.candidates import KernelChoice

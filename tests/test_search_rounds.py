@@ -12,14 +12,13 @@ import pytest
 from rich.console import Console
 
 from generated import mixed_frame, three_classes
-from mercer.data.table import as_table
+from mercer.data.frames import as_table
 from mercer.model_selection.search.row_rules import n_survivors, round_sizes, rows_in_time
 from mercer.model_selection.splits import stratified_folds
-from mercer.solvers import Interruption
+from mercer.solvers import Interruption, ProgressBar
 from mercer.studies.candidates import KERNELS, Candidate, Cell, KernelChoice
 from mercer.studies.class_rivals import SameClass
 from mercer.studies.classification import ToClassify
-from mercer.studies.cli.progress import ConsoleProgress
 from mercer.studies.contenders import Fold, encoded_folds, thinned
 from mercer.studies.plan import SearchPlan, plan_search
 from mercer.studies.protocol import study
@@ -296,7 +295,7 @@ def test_a_study_says_why_it_tries_linear_machines_alone(monkeypatch):
 
 def test_the_plan_is_printed_before_the_search():
     stream = io.StringIO()
-    with ConsoleProgress(Console(file=stream, width=300)) as progress:
+    with ProgressBar(Console(file=stream, width=300)) as progress:
         study(three_classes(), "kind", n_folds=2, max_seconds=60.0, progress=progress)
     first = stream.getvalue().splitlines()[0]
     assert first.startswith("search: 36 candidates in 2 folds with 33 training rows each; about ")

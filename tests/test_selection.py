@@ -10,7 +10,8 @@ from sklearn.svm import SVC as LIBSVM
 
 from generated import mixed_frame, three_classes
 from mercer.certificates.status import Status
-from mercer.data.table import TableError, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import TableError
 from mercer.model_selection.seal import SealedTest
 from mercer.model_selection.splits import (
     check_class_counts,

@@ -13,7 +13,8 @@ from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import load_libsvm_model, save_libsvm_model
-from mercer.data.table import Table, TableError, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import Table, TableError
 from mercer.kernels import Linear
 from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest

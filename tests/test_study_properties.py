@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from generated import mixed_frame, with_missing
-from mercer.data.table import as_table
+from mercer.data.frames import as_table
 from mercer.model_selection import equal_rows
 from mercer.studies.examination import Kind, Weight, examine
 from mercer.studies.models.verification import verify

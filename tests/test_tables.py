@@ -18,7 +18,8 @@ import pytest
 from scipy import sparse
 
 from mercer import SVC
-from mercer.data.table import Table, TableError, TableWarning, as_table
+from mercer.data.frames import as_table
+from mercer.data.table import Table, TableError, TableWarning
 from mercer.studies.files.table_files import LABEL, read_table
 from mercer.studies.models import as_model, fit_model, load_model, save_model
 
@@ -236,7 +237,10 @@ def test_matrices_become_tables_too():
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ([[1, 2]], "table must be a mercer Table or a pandas, polars or pyarrow data frame, got list"),
+        (
+            [[1, 2]],
+            "table must be a mercer Table, a pandas, polars or pyarrow data frame, or a dict of columns, got list",
+        ),
         (pd.DataFrame({"x": []}), "the table has no rows"),
         (pl.LazyFrame({"x": [1]}), "got LazyFrame"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column names must differ"),

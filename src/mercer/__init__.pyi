@@ -74,6 +74,7 @@ from mercer.model_selection.search.kernel_search import KernelSearchCV as Kernel
 from mercer.multiclass.thresholds import tune_threshold as tune_threshold
 from mercer.solvers.paths.loo_bounds import joachims_bound as joachims_bound
 from mercer.solvers.paths.loo_bounds import span_bound as span_bound
+from mercer.studies.doctor import doctor as doctor
 from mercer.studies.files.libsvm_data import LibsvmFileError as LibsvmFileError
 from mercer.studies.files.libsvm_data import load_libsvm_data as load_libsvm_data
 from mercer.studies.files.libsvm_data import save_libsvm_data as save_libsvm_data
@@ -83,3 +84,4 @@ from mercer.studies.models.libsvm_model import load_libsvm_model as load_libsvm_
 from mercer.studies.models.libsvm_model import save_libsvm_model as save_libsvm_model
 from mercer.studies.models.model_file import load_model as load_model
 from mercer.studies.models.model_file import save_model as save_model
+from mercer.studies.study import study as study

@@ -388,6 +388,24 @@ class Certificate:
         return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
 
     @property
+    def gap_in_words(self) -> str:
+        """How far the objective is from the optimum at most, as a phrase."""
+        if not math.isfinite(self.relative_gap):
+            return "no bound of the optimum is known"
+        if self.gap <= 0.0:
+            return "the objective is the optimum, but for rounding"
+        return f"the objective is above the optimum by at most {100.0 * self.relative_gap:.2g} % of its value"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The most important numbers as texts, by name, and what the status means."""
+        facts = {"status": f"{self.status}", "gap": self.gap_in_words}
+        if self.n_support is not None:
+            bound = f", {self.n_bounded:,} of them at the bound" if self.n_bounded else ""
+            facts["support vectors"] = f"{self.n_support:,}{bound}"
+        return facts | {"seconds": f"{self.seconds:.3g}", "reason": self.advice}
+
+    @property
     def ending(self) -> str:
         """The ending of the fit, as a phrase that follows the machine's name."""
         shown = ""

@@ -19,6 +19,7 @@ from mercer.data.cell_hashes import text_hash as text_hash
 from mercer.data.checks import MAX_EXACT as MAX_EXACT
 from mercer.data.checks import distinct as distinct
 from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
+from mercer.data.frames import as_table as as_table
 from mercer.data.lazy import lazy_property as lazy_property
 from mercer.data.note import Note as Note
 from mercer.data.objects import ObjectRows, is_table
@@ -28,6 +29,7 @@ from mercer.data.precomputed import Precomputed
 from mercer.data.reading import Limits as Limits
 from mercer.data.reading import Reading as Reading
 from mercer.data.reading import ReadingOptions as ReadingOptions
+from mercer.data.result import Result as Result
 from mercer.data.rows import Data, Vectors
 from mercer.data.rows import parts as parts
 from mercer.data.spelling import in_one_spelling as in_one_spelling
@@ -37,7 +39,6 @@ from mercer.data.table import MAX_FEATURES as MAX_FEATURES
 from mercer.data.table import Table as Table
 from mercer.data.table import TableError as TableError
 from mercer.data.table import TableWarning as TableWarning
-from mercer.data.table import as_table as as_table
 from mercer.data.table import cell_text as cell_text
 from mercer.data.table import first_rounded as first_rounded
 from mercer.data.table import target_column as target_column

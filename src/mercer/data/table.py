@@ -15,11 +15,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.checks import MAX_EXACT, fits_float64
+from mercer.data.checks import fits_float64
 from mercer.data.lazy import lazy_property
 from mercer.data.phrasing import listing, nearest_names
 from mercer.data.reading import Reading
@@ -53,7 +52,7 @@ class TableWarning(UserWarning):
 
 def cell_text(value: Any) -> str:
     """Return a cell as text; whole numbers are written without a decimal point, so that class 1.0 is called 1."""
-    if _is_number(value) and not isinstance(value, numbers.Integral):
+    if is_number(value) and not isinstance(value, numbers.Integral):
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
     return str(value)
@@ -63,7 +62,7 @@ def text_cells(column: np.ndarray) -> np.ndarray:
     """Return a column as text: an object array of str, with None for a missing cell."""
     if column.dtype == object:
         return column
-    return _text_column([None if np.isnan(value) else value for value in column])
+    return text_column([None if np.isnan(value) else value for value in column])
 
 
 @dataclass(frozen=True)
@@ -242,118 +241,7 @@ def target_column(labels: Any) -> np.ndarray:
     values = np.asarray(labels)
     if values.dtype.kind == "f" or (values.dtype.kind in "iu" and fits_float64(values)):
         return values.astype(np.float64)
-    return _text_column(values.tolist())
-
-
-def as_table(frame: Any) -> Table:
-    """Return a Table from a Table, a matrix, or an eager data frame that narwhals reads (pandas, polars, pyarrow, ...).
-
-    Numbers become float64, and durations numbers of seconds. Text, categories, booleans and dates become text. null and
-    NaN become missing cells. The columns of a NumPy array are named "0", "1", ...; a sparse matrix becomes the sparse
-    block.
-
-    Raises
-    ------
-    TableError
-        If it is not a data frame, has no rows, has repeated column names, or has only a column of lists or structs.
-
-    Warns
-    -----
-    TableWarning
-        For each of several columns that holds lists, structs or bytes; it is not read.
-    """
-    if isinstance(frame, Table):
-        return frame
-    if sp.issparse(frame):
-        return Table((), (), sp.csr_array(frame, dtype=np.float64))
-    if isinstance(frame, np.ndarray) and frame.ndim == 2 and frame.dtype.kind in "biuf":
-        names = list(map(str, range(frame.shape[1])))
-        if frame.dtype.kind not in "iu" or fits_float64(frame):
-            return Table(tuple(names), tuple(np.asarray(frame, dtype=np.float64).T))
-        return Table(
-            tuple(names), tuple(whole_numbers(name, part.tolist()) for name, part in zip(names, frame.T, strict=True))
-        )
-    try:
-        native = nw.from_native(frame, eager_only=True)
-        every = list(native.iter_columns())
-        read, nested = ([one for one in every if _is_nested(one) is kind] for kind in (False, True))
-        _say_unread(nested, are_all=bool(every) and not read)
-        names = [str(series.name) for series in read]  # names may be numbers
-        columns = tuple(_column(series) for series in read)
-    except nw.exceptions.DuplicateError as error:
-        raise TableError("column names must differ, but some occur more than once", "rename the columns") from error
-    except TypeError as error:
-        raise TableError(
-            f"table must be a mercer Table or a pandas, polars or pyarrow data frame, got {type(frame).__name__}",
-            hint="call .collect() first"
-            if hasattr(frame, "collect")
-            else "read a file with mercer.studies.models.read_table",
-        ) from error
-    if not columns or not len(columns[0]):
-        raise TableError("the table has no rows")
-    booleans = frozenset(name for name, one in zip(names, read, strict=True) if _is_boolean(one))
-    return Table(tuple(names), columns, unread=tuple(str(series.name) for series in nested), booleans=booleans)
-
-
-def _is_boolean(series: Any) -> bool:
-    if series.dtype == nw.Object:  # booleans beside missing cells, in pandas
-        cells = series.drop_nulls().to_list()
-        return bool(cells) and all(isinstance(cell, bool | np.bool_) for cell in cells)
-    return bool(series.dtype == nw.Boolean)
-
-
-def _is_nested(series: Any) -> bool:
-    return bool(series.dtype.is_nested() or series.dtype == nw.Binary)
-
-
-def _say_unread(nested: Sequence[Any], *, are_all: bool) -> None:
-    """Warn of columns that hold neither numbers nor text; raise if there are no others."""
-    for series in nested:
-        name = str(series.name)
-        if are_all:
-            raise TableError(f"column {name!r} must hold numbers or text, got {series.dtype}", "unpack it")
-        warn_user(
-            f"column {name!r} holds {series.dtype}, neither numbers nor text, and is not read: unpack it into columns "
-            "to use it",
-            TableWarning,
-        )
-
-
-def _column(series: Any) -> np.ndarray:
-    dtype = series.dtype
-    if dtype.is_numeric():
-        missing = series.is_null().to_numpy()
-        if (dtype.is_integer() or dtype == nw.Decimal) and _largest(series) > MAX_EXACT:
-            cells = [None if gone else cell for cell, gone in zip(series.to_list(), missing, strict=True)]
-            if all(cell is None or cell == int(cell) for cell in cells):
-                return whole_numbers(series.name, cells)
-        if dtype == nw.Decimal:  # casts of pyarrow round the last digit in another way
-            return np.array(
-                [np.nan if gone else float(cell) for cell, gone in zip(series.to_list(), missing, strict=True)]
-            )
-        values = series.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
-        values[missing] = np.nan
-        return values
-    if dtype == nw.Duration:
-        missing = series.is_null().to_numpy()
-        seconds = series.dt.total_microseconds().fill_null(0).to_numpy() / 1e6
-        return np.where(missing, np.nan, seconds)
-    missing = series.is_null().to_list()
-    cells = [
-        None if gone or (isinstance(cell, float | Decimal) and cell != cell) else cell
-        for cell, gone in zip(series.to_list(), missing, strict=True)
-    ]
-    if dtype == nw.Object and all(cell is None or _is_whole(cell) for cell in cells):
-        return whole_numbers(series.name, cells)
-    if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
-        return np.array([np.nan if cell is None else float(cell) for cell in cells])
-    return _text_column(cells)
-
-
-def _largest(series: Any) -> Any:
-    """Return the largest size of the numbers of a series; 0 if all are missing."""
-    known = series.drop_nulls()
-    return max(abs(known.min()), abs(known.max())) if len(known) else 0
+    return text_column(values.tolist())
 
 
 def whole_numbers(name: str, cells: Sequence[Any]) -> np.ndarray:
@@ -362,7 +250,7 @@ def whole_numbers(name: str, cells: Sequence[Any]) -> np.ndarray:
     if inexact is None:
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
     warn_of_whole_numbers(name, inexact)
-    return _text_column([None if cell is None else int(cell) for cell in cells])
+    return text_column([None if cell is None else int(cell) for cell in cells])
 
 
 def first_rounded(integers: Iterable[int]) -> int | None:
@@ -385,16 +273,19 @@ def warn_of_whole_numbers(name: str, example: int) -> None:
     )
 
 
-def _is_number(cell: object) -> bool:
+def is_number(cell: object) -> bool:
+    """Whether a cell is a number, and no boolean."""
     return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, (bool, np.bool_))
 
 
-def _is_whole(cell: object) -> bool:
+def is_whole(cell: object) -> bool:
+    """Whether a cell is a whole number, and no boolean."""
     is_decimal = isinstance(cell, Decimal) and cell.is_finite() and cell == cell.to_integral_value()
-    return is_decimal or (_is_number(cell) and isinstance(cell, numbers.Integral))
+    return is_decimal or (is_number(cell) and isinstance(cell, numbers.Integral))
 
 
-def _text_column(cells: Sequence[Any]) -> np.ndarray:
+def text_column(cells: Sequence[Any]) -> np.ndarray:
+    """Return a column of text from cells of any kind, with None for a missing one."""
     column = np.empty(len(cells), dtype=object)
     column[:] = [None if cell is None else cell_text(cell) for cell in cells]
     return column

@@ -19,8 +19,9 @@ from scipy.stats import chi2
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.cell_hashes import Hashes, bits_of, block_hashes, hashes_of_each, mixed_hashes, row_hashes, text_hash
+from mercer.data.frames import as_table
 from mercer.data.spelling import one_spelling
-from mercer.data.table import Table, TableError, as_table
+from mercer.data.table import Table, TableError
 from mercer.data.user_warnings import warn_user
 
 SAME_BITS = 40

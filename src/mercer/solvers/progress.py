@@ -53,6 +53,22 @@ class StageProgress:
     setting: Mapping[str, Any] | None = None
 
 
+PLAN = "plan"
+"""The stage of a progress report whose note is the plan of a search."""
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 0.1:
+        return "< 0.1 s"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
 def fit_progress(stage: str, progress: Progress) -> StageProgress:
     """Return the progress of a single fit, without an estimate of the time left."""
     note = f"{progress.stage}: violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"

@@ -78,6 +78,10 @@ class Look:
         return cls(time, source, target, int(entry["seed"]), split, int(entry["answers"]), table)
 
 
+_IN_MEMORY: list[Look] = []
+"""Looks of studies in this process that have no folder."""
+
+
 class Looks:
     """The looks at the rows of a table so far, and the record of the next one.
 
@@ -92,8 +96,9 @@ class Looks:
     target : str
     source : str
         Name of the table's file.
-    folder : Path
-        Folder of the study. The ledgers in it and in its parent folder get the line of the next look.
+    folder : Path or None
+        Folder of the study. The ledgers in it and in its parent folder get the line of the next look. None: the look is
+        remembered until the process ends.
     others : iterable of Path
         More folders whose ledgers are read. If such a folder has no ledger, the looks that its model file records
         count.
@@ -104,16 +109,20 @@ class Looks:
         The earlier looks, in the order of time.
     """
 
-    def __init__(self, table: Table, target: str, *, source: str, folder: Path, others: Iterable[Path] = ()) -> None:
+    def __init__(
+        self, table: Table, target: str, *, source: str, folder: Path | None, others: Iterable[Path] = ()
+    ) -> None:
         table[target]  # raises a TableError if there is no such column
         # Bytes of a file name that are not UTF-8 are spelt out, because a model file holds text in UTF-8.
         self._source = source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         self._target, self._folder, self._names = target, folder, table.names
         self._hashes = RowHashes.of(table)
         self._fingerprint = self._hashes.fingerprint()
-        folders = _distinct([folder, *others])
-        self._ledgers = _distinct([*(one / LEDGER for one in folders), folder.resolve().parent / LEDGER])
-        self._looks = [look for look in _read(self._ledgers, _warn_of_ledger) if self._concerns(look)]
+        own = [] if folder is None else [folder]
+        folders = _distinct([*own, *others])
+        beside = [one.resolve().parent for one in own]
+        self._ledgers = _distinct([one / LEDGER for one in (*folders, *beside)])
+        self._looks = self._read(_warn_of_ledger)
         self._of_models = _openings_of_models(folders, table, target)
 
     @property
@@ -147,8 +156,11 @@ class Looks:
         answers = self._hashes.columns[self._target]
         look = Look(datetime.now(UTC), self._source, self._target, seed, splits[0], answers, self._fingerprint)
         # Another study of these rows may have opened its seal since this one began.
-        self._looks = [one for one in _read(self._ledgers, lambda _: None) if self._concerns(one)]
+        self._looks = self._read(lambda _: None)
         sealed.seal.openings = self._openings(look.split)
+        if self._folder is None:
+            _IN_MEMORY.append(look)
+            return
         _append(self._folder / LEDGER, look)
         beside = self._folder.resolve().parent / LEDGER
         if beside.parent != self._folder.resolve():
@@ -160,6 +172,10 @@ class Looks:
                     "not know of this look",
                     UserWarning,
                 )
+
+    def _read(self, warn: Callable[[str], object]) -> list[Look]:
+        """Return the looks at these rows in the ledgers and in memory."""
+        return [look for look in (*_read(self._ledgers, warn), *_IN_MEMORY) if self._concerns(look)]
 
     def _concerns(self, look: Look) -> bool:
         another_column = look.target != self._target and look.target in self._names

@@ -10,15 +10,12 @@ from functools import partial
 from mercer.certificates import Status
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection import ROUND_GROWTH, n_survivors, round_sizes
-from mercer.solvers import Control, Limits, most_steps
+from mercer.solvers import PLAN as PLAN
+from mercer.solvers import Control, Limits, duration, most_steps
 from mercer.studies.candidates import C_GRID, KERNELS, KernelChoice, growth
 from mercer.studies.contenders import Fold
 from mercer.studies.goal import Goal
-from mercer.studies.report.numbers import duration
 from mercer.studies.rounds import part_of
-
-PLAN = "plan"
-"""The stage of a progress report whose note is the plan."""
 
 FEWEST_ROWS = 250
 """Training rows of a fold in the first round, at least, however short the time limit."""

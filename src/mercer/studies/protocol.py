@@ -33,6 +33,8 @@ from mercer.studies.ledger import Looks
 from mercer.studies.preparation import SplitOptions, prepare
 from mercer.studies.regression import ToEstimate
 from mercer.studies.repeats import repeated
+from mercer.studies.report.presenter import Presenter
+from mercer.studies.result import Presentation
 from mercer.studies.result import Study as Study
 from mercer.studies.rivals import choose_rivals
 from mercer.studies.sealed_study import Clock, SealedStudy
@@ -71,111 +73,22 @@ def study(
     keep_sealed: bool = False,
     looks: Looks | None = None,
     progress: Callable[[StageProgress], None] | None = None,
+    presenter: Presentation | None = None,
 ) -> Study | SealedStudy:
-    """Find, certify and honestly evaluate a support vector machine for a table.
+    """Find, certify and honestly evaluate a support vector machine for a table: see `mercer.study`.
 
-    First, a test part is sealed. On the other rows, kernel, gamma and C (and epsilon for numbers) are chosen by
-    cross-validation. Everything that is learnt from data (imputation, scaling, levels, the target's scale) is learnt
-    inside the folds. The best machine is then fitted again on all these rows and certified. Logistic regression (ridge
-    regression for numbers), nearest neighbours and, for dense rows, gradient boosting go through the same folds.
-    Finally, the seal is opened once, for all machines.
-
-    If the table is wide, such as text, linear machines are judged first, on all rows. With several classes of text, a
-    linear machine tells each class from the rest. Without a time limit, kernels are then tried only if that takes about
-    half a minute at most.
-
-    Before that, only this is used of the sealed rows: their number, the names of the columns, and their targets, which
-    name the classes and stratify the split (by ranges, if targets are numbers). Two checks also read them. Sealed
-    targets that are numbers are refused if all of them, except at most one, are equal. A table is refused if a sealed
-    row has a cell that cannot be used. No choice depends on anything else in the sealed rows.
+    The parameters are those of `mercer.study`, where `n_folds` is `folds` and `time_column` is `time`. Others are:
 
     Parameters
     ----------
-    table : Table or data frame
-    target : str
-        Column of classes or numbers. Rows in which it is missing are left out.
-    task : {"auto", "classification", "regression"}, default="auto"
-        "auto" takes text and few different numbers for classes, many for a quantity; `column_choice.truth.reading` of
-        the result says what was taken and why.
-    drop : iterable of str
-        Columns not to use.
-    keep : iterable of str
-        Columns to use although they look like row identifiers.
-    missing : {"impute", "error", "drop"}, default="impute"
-        What to do with missing cells: fill them in, refuse the table, or leave out their rows.
-    max_levels : int, default=10000
-        Largest number of values of a column of categories that get an indicator each, the most frequent first.
-    categorical, text, dates : iterable of str
-        Columns of categories; of free text, whose words are used; of dates or times, whose parts are used. Other
-        columns hold what they look like.
-    date_order : {"dmy", "mdy"}, optional
-        How dates such as 3/4/2024 are read; by default as all dates of their column can be read.
-    groups : str, optional
-        Column whose equal values mark rows that belong together, such as those of a patient: they are on one side of
-        the seal and of each fold, and intervals count them as dependent. It is not used to predict, unless kept.
-    time_column : str, optional
-        Column of times or numbers: the last rows are sealed, and each fold is judged on rows after those that it learnt
-        from. It is not used to predict, unless kept. With `groups`, each row counts as late as the last one of its
-        group: groups stay together, and no row is learnt from that is later than the last row of a sealed group.
-    copies : {"together", "apart"}, default="together"
-        Rows that are equal in all columns used are kept on one side of the seal and of each fold, unless there are so
-        few different values that rows are equal by chance. So are groups of nearly equal rows, unless `groups` or
-        `time_column` is given. "apart" treats each row as one of its own.
-    test_size : float, default=0.25
-        Share of the rows (or groups) to seal.
-    n_folds : int, default=5
-        Folds of the cross-validation.
-    seed : int, default=0
-        Of the splits; all else is deterministic.
-    kernel : {"linear", "poly", "rbf"} or iterable of these, optional
-        Families of kernels to try; default all.
-    class_weight : str or mapping, optional
-        What each row of a class counts in training: "balanced" for n / (K n_k), a mapping from labels to weights, or
-        text such as "sick=3,well=1". Without it rows count alike, but with the scores "balanced_accuracy" and "f1" the
-        weights are balanced, and with `cost` they follow from the costs; "none" prevents this.
-    scoring : str, optional
-        What settings are chosen by. For classes "accuracy", "balanced_accuracy", "roc_auc", "f1" (of the rarer of two
-        classes, or the mean over several) or "log_loss" (of calibrated probabilities); by default the accuracy, in
-        which rows count by their class weights. For numbers "r2" (default), "mae" or "rmse".
-    cost : str or mapping, optional
-        Costs of wrong predictions: text such as "sick:well=5" (predicting well for sick costs 5) or a mapping from
-        (true, predicted) labels to costs; those that are not named are 1. The machine's decision values become
-        probabilities, calibrated on folds, and the prediction is the class with the least expected cost. Settings are
-        chosen by the mean cost unless `scoring` names another score.
     tol : float, default=1e-4
         KKT violation to which the final machine is solved.
-    max_seconds : float, optional
-        Time limit of the study. Its stages get shares of the time that is left: they are then cut short or left out,
-        and `cuts` of the result says so. A candidate whose final fit would take too long is not chosen, and if a final
-        fit is stopped before the machine has learnt, the best candidate that can be finished takes its place. If not
-        even one candidate can be judged in time, a linear machine with C = 1 is trained, unless `kernel` excludes it;
-        that may take some seconds more than the limit. The split, the encoding and the predictions of the sealed rows
-        are complete in any case.
-    repeats : int, default=0
-        How often the whole choice is repeated on other splits of the rows that are not sealed, to see how much the
-        split matters: kernel and settings are chosen by folds of one part and judged by the other part.
-    keep_sealed : bool, default=False
-        Whether to end before the seal is opened, so that options can be compared by the folds alone. The method `open`
-        of the result, or a study with the same options, opens it.
     looks : Looks, optional
         Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
         Called with a `StageProgress` now and then, during the search also by the thread that trains machines.
-
-    Returns
-    -------
-    Study
-        Or a `SealedStudy`, with `keep_sealed`.
-
-    Raises
-    ------
-    TableError
-        For a table or target that cannot be studied; the messages say why and what to do.
-    SearchStopped
-        If the search was interrupted before one cell was finished, or had no time for one and `kernel` excludes
-        linear machines.
-    KeyboardInterrupt
-        On Ctrl-C outside the search. In the search the first one ends the search alone; a second one raises.
+    presenter : Presentation, optional
+        Makes the page and the texts of the result.
     """
     budget, started = TimeBudget(max_seconds), datetime.now(UTC)
     clock, report = Clock(), progress or (lambda _: None)
@@ -240,6 +153,8 @@ def study(
         seconds=clock.seconds,
         started=started,
         versions=versions(),
+        presenter=Presenter() if presenter is None else presenter,
+        looks=looks,
     )
     return sealed_study if keep_sealed else sealed_study.open(looks, progress)
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from mercer.data import Table
+from mercer.data import Result, Table
 from mercer.model_selection import SealedTest
 from mercer.solvers import StageProgress
 from mercer.studies.examination import same_columns
@@ -17,7 +18,7 @@ from mercer.studies.judging import Trained, open_seal
 from mercer.studies.ledger import Looks
 from mercer.studies.models import Model
 from mercer.studies.preparation import Prepared
-from mercer.studies.result import Study
+from mercer.studies.result import Presentation, Study
 from mercer.studies.search import SearchResult
 from mercer.studies.tables import ColumnChoice
 from mercer.studies.time_budget import COLUMNS, TimeBudget
@@ -36,8 +37,8 @@ class Clock:
         self.seconds[stage], self._last = now - self._last, now
 
 
-@dataclass(frozen=True, eq=False)
-class SealedStudy:
+@dataclass(frozen=True, eq=False, repr=False)
+class SealedStudy(Result):
     """A study before the look at the sealed rows.
 
     Attributes
@@ -60,6 +61,9 @@ class SealedStudy:
     seconds : dict
     started : datetime
     versions : dict
+    presenter : Presentation
+    looks : Looks or None
+        Earlier looks at these rows, and the ledger.
     """
 
     target: str
@@ -77,6 +81,35 @@ class SealedStudy:
     seconds: dict[str, float]
     started: datetime
     versions: dict[str, str]
+    presenter: Presentation
+    looks: Looks | None = None
+
+    @property
+    def estimator_(self) -> Model:
+        """The chosen machine with its encoding of the table, as a fitted estimator of scikit-learn."""
+        return self.model
+
+    def __str__(self) -> str:
+        figure = self.cross_validated[self.trained[0].name]
+        return (
+            f"SealedStudy({self.target}: {self.model.kernel!r}, C={self.search.best.C:g}, cross-validated "
+            f"{self.goal.figure_name} {figure:.3f}, {self.sealed.n_test} sealed rows not opened)"
+        )
+
+    def summary(self) -> str:
+        """Return what the folds say, in sentences."""
+        return "\n\n".join(self.presenter.of_folds(self))
+
+    def _facts(self) -> dict[str, str]:
+        return {"study": str(self), "folds": self.summary()}
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """Return a row for each machine, with its cross-validated score."""
+        return {
+            "machine": [one.name for one in self.trained],
+            "setting": [one.setting for one in self.trained],
+            "cross_validated": list(self.cross_validated.values()),
+        }
 
     @property
     def goal(self) -> Goal:
@@ -109,7 +142,8 @@ class SealedStudy:
         Parameters
         ----------
         looks : Looks, optional
-            Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
+            Earlier looks at these rows, and the ledger to which this one is added before the seal is opened; by default
+            those of the study.
         progress : callable, optional
             Called with a `StageProgress` now and then.
         """
@@ -117,6 +151,7 @@ class SealedStudy:
         sealed, arranged, column_choice = rows.sealed, rows.arranged, rows.column_choice
         if progress is not None:
             progress(StageProgress("sealed rows"))
+        looks = self.looks if looks is None else looks
         if looks is not None:
             looks.record(sealed, column_choice.rows, self.seed)
         groups = same_columns(rows.examination.columns)
@@ -160,5 +195,6 @@ class SealedStudy:
             seconds=clock.seconds,
             started=self.started,
             versions=self.versions,
+            presenter=self.presenter,
             repeats=self.repeats,
         )

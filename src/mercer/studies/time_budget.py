@@ -17,6 +17,10 @@ LAST_FIT = 10.0
 """Seconds that the final fit of a machine may take at least if there was no time for a search."""
 
 
+PAGE = 0.1
+"""Share of the time limit that is kept for the page and the model file."""
+
+
 class TimeBudget:
     """The time limit of a study.
 

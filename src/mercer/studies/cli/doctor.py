@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,9 +27,7 @@ from mercer.studies.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from mercer.data import Table
     from mercer.studies.examination import Finding
-    from mercer.studies.tables import Truth
 
 
 @click.command("doctor", cls=OnceCommand)
@@ -70,8 +67,7 @@ def _examine(
     **columns: Any,
 ) -> None:
     with ended_by_ctrl_c():
-        from mercer.studies.examination import diagnosed
-        from mercer.studies.report.overview import overview
+        from mercer.studies.doctor import examined
         from mercer.studies.tables import read_target
 
     rows = read(path, reading, text=as_text(columns))
@@ -81,47 +77,15 @@ def _examine(
     else:
         truth = read_target(rows, target_of(rows, target), task)
         say_reading(truth)
-    arranged_by = [name for name in (groups, time_column) if name is not None]
-    for name in arranged_by:
-        rows[name]  # raises a TableError that suggests similar names
-    found = diagnosed(rows, truth, gamma=gamma or "scale", nu=nu, arranged_by=arranged_by, **columns)
-    if found.examination is not None:
-        for line in overview(rows, found.truth, found.examination):
-            click.echo(printable(line))
+    report = examined(rows, truth, columns, groups=groups, time=time_column, gamma=gamma, nu=nu)
+    for line in report.overview:
+        click.echo(printable(line))
+    if report.overview:
         click.echo()
-    refused = [] if truth is None else _refusals_of_split(rows, truth, groups, time_column, columns)
-    findings = [*refused, *(one for one in found.findings if one.needs_action)]
-    for finding in findings:
+    for finding in report.findings:
         click.echo(_in_lines(finding))
-    if not findings:
+    if not report.findings:
         click.echo("Nothing suspicious was found.")
-
-
-def _refusals_of_split(
-    rows: Table, truth: Truth, groups: str | None, time_column: str | None, columns: dict[str, Any]
-) -> list[Finding]:
-    """Return why a study could not split rows by groups or time; nothing without these."""
-    if groups is None and time_column is None:
-        return []
-    with ended_by_ctrl_c():
-        from mercer.data import TableError
-        from mercer.studies.arranged import Arranger
-        from mercer.studies.examination import N_FOLDS, TEST_SIZE, refusal
-        from mercer.studies.sealing import folds_of, seal_rows
-        from mercer.studies.tables import ColumnOptions, Labels
-
-    options, is_numeric = ColumnOptions(**columns), rows.is_numeric(truth.target)
-    table = (rows.as_written(truth.target) if isinstance(truth, Labels) else rows).as_text(*options.as_text)
-    protocol: dict[str, Any] = {"test_size": TEST_SIZE, "n_folds": N_FOLDS, "seed": 0, "are_numbers": is_numeric}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the examination has said them
-            arranger = Arranger(table, truth, groups, time_column, "together", options.date_order)
-            sealed, arranged, choice = seal_rows(table, truth, arranger, options, **protocol)
-        folds_of(arranged.of(sealed.rest), choice.truth.of(table, choice.rows[sealed.rest]), N_FOLDS, 0)
-    except TableError as error:
-        return [refusal("mercer study refuses", error)]
-    return []
 
 
 def _in_lines(finding: Finding) -> str:

@@ -74,11 +74,10 @@ class FileTarget:
 
     def _levels(self, most: int | None = None) -> list[str]:
         """Return the different texts of the target, and show the progress."""
-        from mercer.solvers import StageProgress
-        from mercer.studies.cli.progress import ConsoleProgress
+        from mercer.solvers import ProgressBar, StageProgress
         from mercer.studies.models import target_levels
 
-        with ConsoleProgress() as progress:
+        with ProgressBar() as progress:
 
             def report(done: int, total: int | None) -> None:
                 progress(StageProgress("target", done, total or 0, unit="bytes"))

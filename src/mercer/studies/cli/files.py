@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,25 +17,6 @@ if TYPE_CHECKING:
 
 
 _START = 1 << 16  # bytes of an existing file that show whether it is an earlier output
-
-
-@contextmanager
-def writable_folder(folder: Path) -> Iterator[Path]:
-    """The folder, made if need be; an error before the work if nothing can be written to it."""
-    made = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise OSError(f"{folder} is a file; name a folder that --out may make") from error
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    _check_writable(folder)
-    try:
-        yield folder
-    except BaseException:
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
-        raise
 
 
 def check_output(
@@ -62,10 +41,10 @@ def check_output(
         Whether any other file may be overwritten, too.
     mode : {"w", "wb"}
     """
-    from mercer.studies.models import check_writable
+    from mercer.studies.models import check_folder, check_writable
 
     if check_writable(path, mode) is None:
-        _check_writable(path.parent)
+        check_folder(path.parent)
     elif path.is_file():
         if any(path.samefile(name) for name in inputs if Path(name).exists()):
             raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
@@ -76,7 +55,7 @@ def check_output(
                 f"{path} exists and is not an output of this command, so it is left alone",
                 "name another file, or write over it with --force",
             )
-        _check_writable(path.resolve().parent)
+        check_folder(path.resolve().parent)
 
 
 def is_model_file(start: bytes) -> bool:
@@ -84,19 +63,6 @@ def is_model_file(start: bytes) -> bool:
     from mercer.studies.models import is_model_start
 
     return is_model_start(start)
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> OSError:
-    if isinstance(error, FileNotFoundError) and not folder.exists():
-        return OSError(f"folder {folder} does not exist; make it first")
-    return OSError(f"output folder {folder} cannot be written: {error.strerror}")
 
 
 def say_written(*paths: Path) -> None:

@@ -222,13 +222,12 @@ def _asked(
 def _trained(asked: _Asked, options: dict[str, Any]) -> Model:
     """Train the machine, and show the progress."""
     from mercer import InseparableError, StoppedError
-    from mercer.solvers import StageProgress, fit_progress
-    from mercer.studies.cli.progress import ConsoleProgress
+    from mercer.solvers import ProgressBar, StageProgress, fit_progress
     from mercer.studies.models import fit_model
 
     target = None if asked.truth is None else asked.truth.target
     used_names = {*asked.column_choice.features, asked.weights, target}
-    with ConsoleProgress() as progress:
+    with ProgressBar() as progress:
         progress(StageProgress("fit"))
         estimator = MACHINES[asked.machine].made(
             options | {"class_weight": asked.class_weight, "gamma": _number_or_rule(options["gamma"])},

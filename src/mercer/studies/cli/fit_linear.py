@@ -132,10 +132,10 @@ def _machine(name: str, options: dict[str, Any]) -> Any:
 
 def _fit(estimator: Any, table: str, about_file: dict[str, Any]) -> None:
     """Train the machine, and show the progress."""
-    from mercer.studies.cli.progress import ConsoleProgress
+    from mercer.solvers import ProgressBar
 
     try:
-        with ConsoleProgress() as progress:
+        with ProgressBar() as progress:
             estimator.fit_file(table, progress=progress, **about_file)
     except KeyboardInterrupt:
         cache = about_file["cache"]

@@ -176,15 +176,13 @@ rare_option = click.option(
 
 def with_rare(table: Table, target: str | None, task: Any, rare: Any, *, test_size: float, folds: int) -> Table:
     """Return the table without classes that have too few rows for this protocol, and print which these are."""
-    from mercer.model_selection import rows_enough
-    from mercer.studies.tables import read_target, without_rare
-
     if rare is None:
         return table
-    truth = None if target is None else read_target(table, target, "classification" if task == "auto" else task)
-    if truth is None or truth.task != "classification":
+    if target is None:
         raise click.UsageError("--rare is for classes", click.get_current_context())
-    table, note = without_rare(table, truth.target, rare, rows_enough(test_size, folds))
+    from mercer.studies.inputs import without_rare_classes
+
+    table, note = without_rare_classes(table, target, task, rare, test_size=test_size, folds=folds)
     if note is not None:
         say("note", str(note))
     return table

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mercer.studies.cli.files import read, say_written, writable_folder
+from mercer.studies.cli.files import read, say_written
 from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.studies.cli.messages import Failure, say
 from mercer.studies.cli.options import (
@@ -40,9 +40,6 @@ _NUMBER_SCORES = ("r2", "mae", "rmse")
 
 _MORE_TIME = "give it more time with --max-seconds, or allow --kernel linear, too"
 """What to do if there was no time for one candidate, and linear machines were excluded."""
-
-_PAGE = 0.1
-"""Share of the time limit that is kept for the page and the model file."""
 
 
 @click.command("study", cls=OnceCommand)
@@ -123,13 +120,13 @@ def study_command(
     """
     began = time.perf_counter()
     with ended_by_ctrl_c():
-        from mercer.solvers import StageProgress
+        from mercer.solvers import ProgressBar, StageProgress
         from mercer.studies.cli.output import print_sealed, print_study
-        from mercer.studies.cli.progress import ConsoleProgress
         from mercer.studies.ledger import MODEL, REPORT, SEALED_MODEL, Looks, earlier_folders, free_folder, holds_study
-        from mercer.studies.models import save_model
+        from mercer.studies.models import save_model, writable_folder
         from mercer.studies.protocol import study
-        from mercer.studies.report.page import write_report
+        from mercer.studies.report.page import render  # noqa: F401 (an ImportError comes before the work)
+        from mercer.studies.report.presenter import Presenter
         from mercer.studies.report.prose import before_the_look
         from mercer.studies.sealed_study import SealedStudy
         from mercer.studies.search import SearchStopped
@@ -139,6 +136,7 @@ def study_command(
     costs = cost_of(cost)
     rows = read(table, reading, text=as_text(options))
     name, wanted = Path(table).name, target_of(rows, target)
+    command = shlex.join(["mercer", *arguments])
     size = options["test_size"]
     rows = with_rare(rows, wanted, options["task"], options.pop("rare"), test_size=size, folds=folds)
     asked = Path(out if out is not None else f"{_stem(name)}-study")
@@ -154,7 +152,7 @@ def study_command(
         looks = Looks(rows, wanted, source=name, folder=folder, others=others)
         notes = [before_the_look(looks.earlier)] if looks.earlier and not keep_sealed else []
         try:
-            with ConsoleProgress() as console:
+            with ProgressBar() as console:
 
                 def progress(state: StageProgress) -> None:
                     while notes:  # said once all options have been checked
@@ -171,6 +169,7 @@ def study_command(
                     progress=progress,
                     keep_sealed=keep_sealed,
                     looks=looks,
+                    presenter=Presenter(name, command),
                     **options,
                 )
         except SearchStopped as stopped:
@@ -188,16 +187,16 @@ def study_command(
             occupied, folder = folder, free_folder(asked)
             folder.mkdir()
             say("note", f"another study was written to {occupied} in the meantime: this one goes to {folder}")
-        save_model(folder / MODEL, found.model)
-        command = shlex.join(["mercer", *arguments])
-        write_report(folder / REPORT, found, source=name, command=command)
+        found.save(folder, force=True)
     print_study(found, table, command, str(folder / MODEL))
     say_written(folder / REPORT, folder / MODEL)
 
 
 def _left(max_seconds: float | None, began: float) -> float | None:
     """Return the seconds that are left for the study itself, without the page."""
-    return None if max_seconds is None else max(0.0, (1.0 - _PAGE) * max_seconds - (time.perf_counter() - began))
+    from mercer.studies.time_budget import PAGE
+
+    return None if max_seconds is None else max(0.0, (1.0 - PAGE) * max_seconds - (time.perf_counter() - began))
 
 
 def _stem(name: str) -> str:

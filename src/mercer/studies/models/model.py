@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mercer.certificates import Certificate, combine
 from mercer.data import (
     Reading,
+    Result,
     Table,
     TableWarning,
     Vectors,
@@ -20,6 +21,7 @@ from mercer.data import (
     distinct,
     in_one_spelling,
     lazy_property,
+    listing,
     warn_user,
 )
 from mercer.kernels import Kernel
@@ -27,9 +29,13 @@ from mercer.model_selection import Seal
 from mercer.multiclass import Calibration, Coefficients, Entries, least_expected_cost
 from mercer.problems import Problem, has_width
 from mercer.specs import MachineSpec, Point, QuadraticSpec
+from mercer.studies.models.predictor import Predictor
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, PartTask, PredictionKind
 from mercer.studies.tables.rare import with_rest
+
+_SHORT = ("machine", "target", "training rows", "status", "gap")
+"""Facts that the short text of a model has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +116,9 @@ class Training:
         return by_row if self.sample_weight is None else by_row * self.sample_weight
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A trained machine for the rows of a table.
+@dataclass(frozen=True, eq=False, repr=False)
+class Model(Result, Predictor):
+    """A trained machine for the rows of a table, which is also a fitted estimator of scikit-learn; see `Predictor`.
 
     Attributes
     ----------
@@ -163,6 +169,36 @@ class Model:
     def certificate(self) -> Any:
         """Combined certificate of all parts; None if the machine does not claim an optimum."""
         return combined([part.certificate for part in self.parts])
+
+    def __str__(self) -> str:
+        return f"Model({', '.join(f'{name}: {text}' for name, text in self._facts().items() if name in _SHORT)})"
+
+    def _facts(self) -> dict[str, str]:
+        """Return what a card says of the model."""
+        kind, claim = self.prediction_kind, self.certificate
+        target = {} if kind.column is None else {"target": kind.column}
+        classes = {"classes": listing(kind.names, most=8)} if isinstance(kind, Classes) else {}
+        machine = self.machine_spec.estimator
+        facts = {"machine": machine if self.machine_spec.is_linear else f"{machine} with {self.kernel!r}"}
+        facts |= {**target, **classes, "training rows": f"{self.training.n_rows:,}"}
+        facts |= {"columns": f"{self.n_features_in_:,}"}
+        return facts | ({"claim": "none: this machine claims no optimum"} if claim is None else claim.facts)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """Return one row for each machine of the model: its bias, support vectors and certificate."""
+        names: list[Any] = list(range(len(self.parts)))
+        if isinstance(self.prediction_kind, Classes):
+            labels = self.prediction_kind.names
+            names = [
+                labels[one] if other is None or len(labels) == 2 else f"{labels[one]} against {labels[other]}"
+                for one, other in self.prediction_kind.sides
+            ]
+        found = {"machine": names, "bias": [part.bias for part in self.parts]}
+        found |= {"n_support": [len(part.support) for part in self.parts]}
+        claims = [part.certificate for part in self.parts]
+        for name in ("status", "relative_gap", "seconds"):
+            found[name] = [None if one is None else getattr(one, name, None) for one in claims]
+        return found | {"status": [None if one is None else str(one) for one in found["status"]]}
 
     def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
         """Return the decision values of all parts, (n, number of parts), in float64."""
@@ -302,7 +338,7 @@ class Model:
 
     def _as_read(self, table: Any) -> Table:
         """Return a table with the spellings merged that were merged in training."""
-        table = as_table(table)
+        table = as_table(self.named(table))
         if not self.reading.merged:
             return table
         names = [name for name in self.reading.merged - table.reading.merged if name in table]

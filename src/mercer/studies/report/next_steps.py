@@ -110,6 +110,34 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
     return found
 
 
+def python_steps(study: Study) -> list[tuple[str, str]]:
+    """What to do next in Python, each as a sentence and a line of code; `study` is what `mercer.study` returned."""
+    if not study.is_useful:
+        doubtful = "It is not shown that the machine predicts anything. What is wrong or missing in the table?"
+        return [(doubtful, f"mercer.doctor(table, target={study.target!r})")]
+    found = []
+    if simple := _simple(study):
+        value = simple.setting.split(" = ")[-1]
+        is_logistic = simple.name.startswith("logistic")
+        machine = f"LogisticRegression(C={value})" if is_logistic else f'KernelRidge(kernel="linear", alpha={value})'
+        found.append(
+            (
+                f"{simple.name.capitalize()} ({simple.setting}) is not shown to be worse and is simpler. This trains "
+                "it on all rows:",
+                f"mercer.fit_model(table, {study.target!r}, mercer.{machine})",
+            )
+        )
+    found.append(("Predict new rows:", "study.estimator_.predict(new_table)"))
+    found.append(("Keep page and model:", 'study.save("folder")'))
+    found.append(
+        (
+            "Try other options by the folds alone, without another look:",
+            f"mercer.study(table, target={study.target!r}, keep_sealed=True)",
+        )
+    )
+    return found
+
+
 def _simple(study: Study) -> Contender | None:
     """Logistic or ridge regression, if it is simpler than the machine, which is not shown to be better."""
     first = study.contenders[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from mercer.model_selection import Interval
+from mercer.solvers import duration as duration
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -60,18 +61,6 @@ def small(value: float) -> str:
         return f"{value:.3g}"
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 0.1:
-        return "< 0.1 s"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
 def p_value(p: float) -> str:

@@ -25,6 +25,7 @@ from mercer.studies.report import (
 )
 from mercer.studies.report.numbers import quantity
 from mercer.studies.report.printable import printable
+from mercer.studies.report.python_options import in_python
 from mercer.studies.result import Study
 from mercer.studies.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
 
@@ -55,13 +56,13 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
     source : str, optional
         Where the table came from, for the title.
     command : str, optional
-        The command that ran the study, to repeat it.
+        The command that ran the study, to repeat it; without it, the page is for Python.
     """
     environment = Environment(
         loader=PackageLoader("mercer.studies.report"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_spelt_out,
+        finalize=_spelt_out if command else _in_python,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -82,7 +83,9 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         command=_utf8(command),
         prose=prose,
         search_prose=search_prose,
-        next_steps=next_steps.steps(study, source=_utf8(source), command=_utf8(command)),
+        next_steps=next_steps.steps(study, source=_utf8(source), command=_utf8(command))
+        if command
+        else next_steps.python_steps(study),
         in_rounds=search_prose.rounds(study.search),
         phrasing=phrasing,
         look=examination,
@@ -113,6 +116,12 @@ def _spelt_out(value: Any) -> Any:
     if isinstance(value, Markup):
         return Markup(printable(value))
     return printable(value) if isinstance(value, str) else value
+
+
+def _in_python(value: Any) -> Any:
+    """Return what is written on a page for Python: options of the command line are parameters."""
+    value = _spelt_out(value)
+    return in_python(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _utf8(name: str) -> str:

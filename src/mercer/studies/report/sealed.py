@@ -18,8 +18,8 @@ def machines(run: SealedStudy) -> list[tuple[str, str, str]]:
     return [(one.name, one.setting, phrasing.figure(goal, goal.figure(sum(one.errors)))) for one in run.trained]
 
 
-def paragraphs(run: SealedStudy) -> list[str]:
-    """What the folds say, what was cut short, and how the seal is opened."""
+def paragraphs(run: SealedStudy, *, in_python: bool = False) -> list[str]:
+    """What the folds say, what was cut short, and how the seal is opened, on the command line or in Python."""
     goal, found, phrasing = run.goal, run.search, VOICES[run.goal.task]
     shown = phrasing.figure(goal, found.best.figure)
     said = [
@@ -35,8 +35,9 @@ def paragraphs(run: SealedStudy) -> list[str]:
     said += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found)])
     if run.cuts:
         said.append(f"Cut short for time or memory: {' '.join(run.cuts)}")
+    opens = "The method open()" if in_python else "The same command without --keep-sealed"
     said.append(
-        "The same command without --keep-sealed opens the seal, once, and judges all machines by the sealed rows. "
+        f"{opens} opens the seal, once, and judges all machines by the sealed rows. "
         "Until then, other options can be tried with --keep-sealed: no try counts as a look."
     )
     return said
