@@ -76,8 +76,8 @@ class GeneralQP(Optimiser):
         else:
             assert isinstance(problem, Quadratic)
             p = problem.b.size
-            none = sp.csc_matrix((0, p)), np.zeros(0)
-            yield Step(1, _solve(Program(sp.triu(problem.A), -problem.b, *none, *none))[0])
+            none = sp.csc_array((0, p)), np.zeros(0)
+            yield Step(1, _solve(Program(sp.triu(sp.csc_array(problem.A)), -problem.b, *none, *none))[0])
 
 
 def _of_kernel_svm(problem: KernelSVM, K: FloatArray, scale: float) -> Program:
@@ -86,11 +86,11 @@ def _of_kernel_svm(problem: KernelSVM, K: FloatArray, scale: float) -> Program:
     The variables are beta / scale, and the objective is divided by the larger one of 1 and scale times the largest
     kernel value, so that no number is much larger than 1.
     """
-    n, signs = problem.y.size, sp.diags(problem.y)
+    n, signs = problem.y.size, sp.diags_array(problem.y)
     unit = max(1.0, scale * float(np.abs(K).max()))
-    E = sp.csc_matrix(np.ones((int(problem.has_bias), n)))
+    E = sp.csc_array(np.ones((int(problem.has_bias), n)))
     G, h = sp.vstack([-signs, signs]), np.concatenate([np.zeros(n), problem.C / scale])
-    return Program(sp.triu(K * (scale / unit)), -problem.y / unit, E, np.zeros(E.shape[0]), G, h)
+    return Program(sp.triu(sp.csc_array(K * (scale / unit))), -problem.y / unit, E, np.zeros(E.shape[0]), G, h)
 
 
 def _exact(problem: KernelSVM, point: FloatArray) -> FloatArray:
@@ -123,11 +123,11 @@ def _polished(problem: KernelSVM, K: FloatArray, beta: FloatArray, multipliers: 
 
 def _of_linear_svm(problem: LinearMachine) -> Program:
     """Return min 1/2 ||w||^2 + C'xi with y_i <w, x_i> >= 1 - xi_i and xi >= 0."""
-    (n, q), identity = problem.rows.shape, sp.identity(problem.y.size)
-    P = sp.block_diag([sp.identity(q), sp.csc_matrix((n, n))])
-    margins = sp.diags(problem.y) @ sp.csr_array(problem.rows)
-    G = sp.bmat([[-margins, -identity], [None, -identity]])
-    none = sp.csc_matrix((0, q + n)), np.zeros(0)
+    (n, q), identity = problem.rows.shape, sp.eye_array(problem.y.size)
+    P = sp.block_diag([sp.eye_array(q), sp.csc_array((n, n))])
+    margins = sp.diags_array(problem.y) @ sp.csr_array(problem.rows)
+    G = sp.block_array([[-margins, -identity], [None, -identity]])
+    none = sp.csc_array((0, q + n)), np.zeros(0)
     return Program(P, np.concatenate([np.zeros(q), problem.C]), *none, G, np.concatenate([-np.ones(n), np.zeros(n)]))
 
 
