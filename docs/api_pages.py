@@ -66,6 +66,16 @@ def canonical_names():
     return sorted({canonical(package, name) for package in packages().values() for name in public_names(package)})
 
 
+def places():
+    """Return the full names by the short ones that mean nothing else: those of classes, and those of `mercer`."""
+    full = {}
+    for name in canonical_names():
+        short = name.rpartition(".")[2]
+        if short in mercer.__all__ or short[0].isupper() and not short.isupper():
+            full.setdefault(short, []).append(name)
+    return {short: names[0] for short, names in full.items() if len(names) == 1}
+
+
 def write(folder):
     """Write a page for each package, and delete the pages of names that are no longer public."""
     folder.mkdir(exist_ok=True)

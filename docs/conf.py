@@ -94,6 +94,9 @@ def list_pages(app, name, source):
         source[0] += f"\n```{{toctree}}\n:hidden:\n{toctree}\n```\n"
 
 
+PLACES = api_pages.places()
+
+
 def inline_mathml(translator, node):
     translator.body.append(tex2mathml(node.astext()))
     raise nodes.SkipNode
@@ -118,8 +121,19 @@ def setup(app):
     app.connect("autodoc-process-docstring", api_pages.escape_marks, priority=900)
     app.connect("autodoc-skip-member", api_pages.is_of_others)
     app.connect("env-check-consistency", check_reference)
+    app.connect("doctree-resolved", link_names)
     app.connect("source-read", list_pages)
     app.connect("build-finished", write_front_door)
+
+
+def link_names(app, doctree, page):
+    """Link names in code type, such as `SVC`, to the reference; the pages themselves stay plain Markdown."""
+    for node in list(doctree.findall(nodes.literal)):
+        name = node.astext().removeprefix("mercer.").removesuffix("()")
+        target = PLACES.get(name)
+        if target and not isinstance(node.parent, (nodes.reference, nodes.title)):
+            uri = app.builder.get_relative_uri(page, f"docs/api/names/{target}")
+            node.replace_self(nodes.reference("", "", node.deepcopy(), refuri=uri))
 
 
 def check_reference(app, env):
