@@ -71,7 +71,7 @@ def places():
     full = {}
     for name in canonical_names():
         short = name.rpartition(".")[2]
-        if short in mercer.__all__ or short[0].isupper() and not short.isupper():
+        if short in mercer.__all__ or (short[0].isupper() and not short.isupper()):
             full.setdefault(short, []).append(name)
     return {short: names[0] for short, names in full.items() if len(names) == 1}
 
