@@ -17,6 +17,7 @@ TITLES = {
     "kernels": "Kernels",
     "features": "Feature maps",
     "geometry": "Geometry",
+    "export": "Machines in other languages",
     "model_selection": "Choosing and judging machines",
     "multiclass": "Thresholds",
     "solvers": "Leave-one-out bounds",

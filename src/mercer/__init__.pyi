@@ -3,6 +3,7 @@
 from mercer import certificates as certificates
 from mercer import data as data
 from mercer import estimators as estimators
+from mercer import export as export
 from mercer import features as features
 from mercer import geometry as geometry
 from mercer import gram as gram
@@ -41,6 +42,9 @@ from mercer.estimators import ParzenClassifier as ParzenClassifier
 from mercer.estimators import PegasosSVC as PegasosSVC
 from mercer.estimators import QuantileSVR as QuantileSVR
 from mercer.estimators import RBFNetworkClassifier as RBFNetworkClassifier
+from mercer.export import to_c as to_c
+from mercer.export import to_javascript as to_javascript
+from mercer.export import to_onnx as to_onnx
 from mercer.features import GaussianBasis as GaussianBasis
 from mercer.features import Nystroem as Nystroem
 from mercer.features import PolynomialBasis as PolynomialBasis

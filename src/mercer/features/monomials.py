@@ -62,14 +62,15 @@ class Monomials:
 
     def names(self, k: int, columns: list[str]) -> Iterator[str]:
         """Yield the products of k columns as text, "x0^2 x1"."""
-        for factors in self._factors(k):
+        for factors in self.factors(k):
             if self.rule == "ordered":
                 yield " ".join(columns[j] for j in factors)
                 continue
             powers = [(j, factors.count(j)) for j in sorted(set(factors))]
             yield " ".join(columns[j] if e == 1 else f"{columns[j]}^{e}" for j, e in powers)
 
-    def _factors(self, k: int) -> Iterator[tuple[int, ...]]:
+    def factors(self, k: int) -> Iterator[tuple[int, ...]]:
+        """Yield the columns that each product of k columns multiplies."""
         if self.rule == "repeated":
             return combinations_with_replacement(range(self.p), k)
         return combinations(range(self.p), k) if self.rule == "distinct" else product(range(self.p), repeat=k)

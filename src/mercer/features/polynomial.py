@@ -63,6 +63,11 @@ class _Polynomials(FeatureMap):
     def _names(self, columns: list[str]) -> list[str]:
         return [name or "1" for k in self._scales for name in self._products.names(k, columns)]
 
+    def column_products(self) -> list[tuple[tuple[int, ...], float]]:
+        """Return the product of columns of each new column, before a rotation, and its factor."""
+        products = [factors for k in self._scales for factors in self._products.factors(k)]
+        return list(zip(products, self._column_weights().tolist(), strict=True))
+
     def _dense(self, rows: Vectors) -> npt.NDArray[np.floating]:
         columns = np.empty((rows.n, self._n_features_out), dtype=rows.dtype)
         weights = self._column_weights() if self._weighted or set(self._scales.values()) != {1.0} else None

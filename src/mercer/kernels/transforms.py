@@ -20,7 +20,7 @@ from mercer.kernels.program import Op, Program
 from mercer.kernels.views import Column, Columns, through
 
 _BLOCK_VALUES = 1 << 20  # kernel values of a temporary block: 8 MiB
-_ZERO_SHARE = 16 * 2.0**-53  # a k(x, x) below this share of its magnitude is 0 up to rounding
+ZERO_SHARE = 16 * 2.0**-53  # a k(x, x) below this share of its magnitude is 0 up to rounding
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,7 +191,7 @@ class Normalized(OfOne):
 
     def _inverse_lengths(self, rows: Data) -> FloatArray:
         squares = self.kernel.diag(rows)
-        nothing = _ZERO_SHARE * self.kernel.magnitudes(rows)  # an exact 0 may be as large by rounding
+        nothing = ZERO_SHARE * self.kernel.magnitudes(rows)  # an exact 0 may be as large by rounding
         if (squares < -nothing).any():
             raise ValueError(
                 f"{self!r} needs k(x, x) >= 0, got {squares.min():g} in row {int(squares.argmin())}: this is no kernel"
@@ -312,7 +312,7 @@ class Centered(OfOne):
 
     def lower(self) -> Program | None:
         """Return the kernel's program, minus the means of both sides."""
-        self._level  # noqa: B018  raises a ValueError if the kernel is not resolved
+        self.level  # noqa: B018  raises a ValueError if the kernel is not resolved
         program = self.kernel.lower()
         view = Column(self, self._shifts)
         return None if program is None else (*program, (Op.SUM, view), (Op.ADD, 0.0))
@@ -341,7 +341,7 @@ class Centered(OfOne):
     def _shifts(self, rows: Data) -> FloatArray:
         if self.reference is not None and rows is self.reference.rows:
             return self._own_shifts
-        level = self._level
+        level = self.level
         assert self.reference is not None
         return 0.5 * level - self.reference.means(self.kernel, rows)
 
@@ -352,14 +352,15 @@ class Centered(OfOne):
         return self.reference.means(self.kernel, self.reference.rows)
 
     @property
-    def _level(self) -> float:
+    def level(self) -> float:
+        """The mean kernel value of two reference rows."""
         means = self._own_means
         assert self.reference is not None
         return float(means @ self.reference.weights)
 
     @property
     def _own_shifts(self) -> FloatArray:
-        return 0.5 * self._level - self._own_means
+        return 0.5 * self.level - self._own_means
 
     def __repr__(self) -> str:
         return f"center({self.kernel!r})"

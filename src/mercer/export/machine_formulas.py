@@ -1,0 +1,319 @@
+"""Formulas of fitted machines, feature maps and pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._typing import FloatArray
+from mercer.data import Vectors
+from mercer.estimators import SVDD, KernelNeighborsClassifier, RBFNetworkClassifier
+from mercer.estimators._dual import DualMachine
+from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._linear import LinearMachine
+from mercer.estimators._novelty import NoveltyDetector
+from mercer.estimators._scores import ByLikelihood
+from mercer.export.class_formulas import calibration_formula, likelihood_formula, place_formula, score_formula
+from mercer.export.formula import (
+    Input,
+    Node,
+    Votes,
+    apply,
+    columns,
+    concatenate,
+    constant,
+    join,
+    linear,
+    pairs,
+    place_of_largest,
+    total,
+)
+from mercer.export.kernel_formulas import NotExportableError, RowFormulas, program_of
+from mercer.features import GaussianBasis, Nystroem, PolynomialBasis, PolynomialMap, RandomFourier
+from mercer.kernels import RBF, Kernel, Linear, Op
+from mercer.kernels.kernel import restored_rows
+from mercer.multiclass import Coefficients, PairCoefficients
+
+MACHINES = (DualMachine, EveryRowMachine, LinearMachine, KernelNeighborsClassifier, RBFNetworkClassifier)
+"""Machines that have a formula if their kernel has one."""
+
+FEATURE_MAPS = (GaussianBasis, Nystroem, PolynomialBasis, PolynomialMap, RandomFourier)
+"""Feature maps that have a formula."""
+
+_SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+
+
+@dataclass(frozen=True, eq=False)
+class MachineFormula:
+    """What a machine computes from a row.
+
+    Attributes
+    ----------
+    title : str
+        The machine in words.
+    n_columns : int
+        Number of columns of a row.
+    values : Node or None
+        The decision function, or the prediction of a regressor; None for a classifier that only has probabilities.
+    place : Node or None
+        The place of the predicted class in `classes`, or for novelty detectors 1 inside and 0 outside; None for
+        regressors.
+    probabilities : Node or None
+    classes : ndarray or None
+        Labels of a classifier.
+    shared : Node or None
+        What several of these are computed from: it is computed by a function of its own.
+    columns : tuple of str
+        Names of the columns, if they are known.
+    levels : dict of int to tuple of str
+        Columns of categories: their levels, in the order of the numbers that stand for them.
+    """
+
+    title: str
+    n_columns: int
+    values: Node | None
+    place: Node | None = None
+    probabilities: Node | None = None
+    classes: npt.NDArray[Any] | None = None
+    shared: Node | None = None
+    columns: tuple[str, ...] = ()
+    levels: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """What is predicted: "classifier", "regressor" or "outlier_detector"."""
+        if self.classes is not None:
+            return "classifier"
+        return "regressor" if self.place is None else "outlier_detector"
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Formulas of a machine's results; see `MachineFormula`."""
+
+    values: Node | None
+    place: Node | None = None
+    probabilities: Node | None = None
+    classes: npt.NDArray[Any] | None = None
+    shared: Node | None = None
+
+
+def machine_formula(model: Any) -> MachineFormula:
+    """Return the formula of a fitted machine, of a pipeline that ends in one, or of a search for one.
+
+    Raises
+    ------
+    NotExportableError
+        If a part has no formula; the message names it.
+    NotFittedError
+        Before `fit`.
+    """
+    if isinstance(model, MachineFormula):
+        return model
+    model = final_model(model)
+    check_is_fitted(model)
+    n_columns = getattr(model, "n_features_in_", None)
+    if n_columns is None:
+        if isinstance(getattr(model, "kernel_", None), Kernel):
+            program_of(model.kernel_)  # raises the error that names a kernel of other rows
+        raise NotExportableError(f"{type(model).__name__} does not know how many columns its rows have: fit it again.")
+    row: Node = Input(int(n_columns))
+    machine = model
+    if isinstance(model, Pipeline):
+        *steps, (_, machine) = model.steps
+        for _, step in steps:
+            row = transformed(step, row)
+    outputs = machine_outputs(final_model(machine), row)
+    names = tuple(map(str, getattr(model, "feature_names_in_", ())))
+    title = " in a ".join(_title(one) for one in dict.fromkeys((machine, model)))
+    return MachineFormula(title, int(n_columns), columns=names, **vars(outputs))
+
+
+def _title(model: Any) -> str:
+    kernel = getattr(model, "kernel_", None)
+    of = f" with the kernel {kernel!r}" if isinstance(kernel, Kernel) else ""
+    return f"{type(model).__name__}{of}"
+
+
+def final_model(model: Any) -> Any:
+    """Return the fitted model inside a search."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    return model
+
+
+def transformed(step: Any, row: Node) -> Node:
+    """Return the columns that a fitted transformer makes of a row.
+
+    Raises
+    ------
+    NotExportableError
+        If the transformer has no formula.
+    """
+    if step is None or (isinstance(step, str) and step == "passthrough"):
+        return row
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            row = transformed(inner, row)
+        return row
+    check_is_fitted(step)
+    match step:
+        case StandardScaler():
+            return _scaled(row, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
+        case RobustScaler():
+            centre = step.center_ if step.with_centering else None
+            return _scaled(row, centre, step.scale_ if step.with_scaling else None)
+        case MaxAbsScaler():
+            return _scaled(row, None, step.scale_)
+        case MinMaxScaler():
+            scaled = row * constant(step.scale_) + constant(step.min_)
+            if not step.clip:
+                return scaled
+            low, high = step.feature_range
+            return join("smaller", join("larger", scaled, low), high)
+        case GaussianBasis():
+            return RowFormulas(row).values(step.kernel_, _rows(step.kernel_, step.centers_))
+        case Nystroem():
+            values = RowFormulas(row).values(step.kernel_, _rows(step.kernel_, step.components_))
+            return linear(values, step.normalization_.T)
+        case RandomFourier():
+            waves = linear(row, step.frequencies_)
+            return concatenate([apply("cos", waves), apply("sin", waves)]) * (1.0 / len(step.frequencies_) ** 0.5)
+        case PolynomialBasis() | PolynomialMap():
+            return _products(step, row)
+    names = ", ".join(one.__name__ for one in (*_SCALERS, *FEATURE_MAPS))
+    raise NotExportableError(
+        f"{type(step).__name__} has no formula here; the steps before a machine may be {names}. to_onnx also takes "
+        "what skl2onnx converts."
+    )
+
+
+def _scaled(row: Node, centre: FloatArray | None, scale: FloatArray | None) -> Node:
+    if centre is not None:
+        row = row - constant(centre)
+    return row if scale is None else row / constant(scale)
+
+
+def _products(step: Any, row: Node) -> Node:
+    """Return the columns of a polynomial feature map: products of columns, times factors."""
+    factors = step.column_products()
+    ones = concatenate([row, constant(1.0)])
+    degree = max((len(one) for one, _ in factors), default=0)
+    found: Node = constant(np.array([scale for _, scale in factors]))
+    for k in range(degree):
+        found = found * columns(ones, [one[k] if k < len(one) else row.width for one, _ in factors])
+    rotation = getattr(step, "_rotation", None)
+    return found if rotation is None else linear(found, rotation.toarray().T)
+
+
+def machine_outputs(machine: Any, row: Node) -> Outputs:
+    """Return the formulas of a fitted machine's results for a row.
+
+    Raises
+    ------
+    NotExportableError
+        If the machine has no formula.
+    """
+    if isinstance(machine, Pipeline):
+        for _, step in machine.steps[:-1]:
+            row = transformed(step, row)
+        return machine_outputs(final_model(machine.steps[-1][1]), row)
+    if not isinstance(machine, MACHINES):
+        names = "the classifiers, regressors and novelty detectors of mercer"
+        raise NotExportableError(f"{type(machine).__name__} has no formula; {names} have one, alone or in a Pipeline.")
+    check_is_fitted(machine)
+    if isinstance(machine, RBFNetworkClassifier):
+        centres = RowFormulas(row).values(machine.kernel_, _rows(machine.kernel_, machine.centers_))
+        return machine_outputs(machine.machine_, centres)
+    if isinstance(machine, KernelNeighborsClassifier):
+        return _neighbour_outputs(machine, row)
+    raw, row_formulas = _raw_values(machine, row)
+    if isinstance(machine, NoveltyDetector):
+        return _novelty_outputs(machine, raw, row_formulas)
+    if not hasattr(machine, "classes_"):
+        return Outputs(raw)
+    k, scheme = machine.classes_.size, getattr(machine, "_scheme", "ovr")
+    scores = score_formula(raw, k, scheme)
+    probabilities = None
+    if isinstance(machine, ByLikelihood):
+        joint = getattr(machine.spec_, "joint", True)
+        probabilities = likelihood_formula(raw, joint=joint)
+    elif hasattr(machine, "calibration_"):
+        probabilities = calibration_formula(machine.calibration_, raw)
+    is_by_pairs = getattr(machine, "decision_function_shape", "ovr") == "ovo" and raw.width > 1
+    return Outputs(raw if is_by_pairs else scores, place_formula(scores), probabilities, machine.classes_, raw)
+
+
+def kernel_sum(
+    row_formulas: RowFormulas, kernel: Kernel, rows: Vectors, coefficients: Coefficients, biases: FloatArray
+) -> Node:
+    """Return the decision values sum_j coefficients[j, k] k(x, s_j) + b_k."""
+    if not rows.n:
+        return constant(biases)
+    if not isinstance(coefficients, PairCoefficients):
+        return linear(row_formulas.values(kernel, rows), coefficients.T) + constant(biases)
+    places = np.full((2, biases.size), -1)
+    parts: list[Node] = []
+    width = 0
+    for group in coefficients.groups():
+        assert group.vectors is not None
+        sums = linear(row_formulas.values(kernel, rows.rows(group.vectors)), group.coefficients.T)
+        for place, machine in enumerate(np.asarray(group.machines).tolist()):
+            places[0 if places[0, machine] < 0 else 1, machine] = width + place
+        parts.append(sums)
+        width += sums.width
+    # Every machine is the sum of two groups; the last column stands for a class without support vectors.
+    every = concatenate([*parts, constant(0.0)])
+    first, second = np.where(places < 0, width, places)
+    return columns(every, first) + columns(every, second) + constant(biases)
+
+
+def _raw_values(machine: Any, row: Node) -> tuple[Node, RowFormulas]:
+    """Return the decision values of all machines for two classes, or of all outputs."""
+    formulas = RowFormulas(row)
+    if isinstance(machine, LinearMachine):
+        normals = np.atleast_2d(machine._dense_coef()).astype(np.float64)
+        biases = np.broadcast_to(np.asarray(machine.intercept_, dtype=np.float64), len(normals))
+        return linear(row, normals) + constant(biases), formulas
+    kernel = machine.kernel_
+    is_dual = isinstance(machine, DualMachine)
+    vectors = _rows(kernel, machine.support_vectors_ if is_dual else machine.X_fit_)
+    biases = machine.intercept_ if is_dual else machine._bias
+    if isinstance(machine, NoveltyDetector):
+        biases = np.zeros(1)
+    return kernel_sum(formulas, kernel, vectors, machine._coefficients, biases), formulas
+
+
+def _rows(kernel: Kernel, stored: Any) -> Vectors:
+    found = restored_rows(kernel, stored)
+    if not isinstance(found, Vectors):
+        raise NotExportableError(f"{kernel!r} has no formula of the columns of a row: its rows are not numbers.")
+    return found
+
+
+def _novelty_outputs(machine: Any, raw: Node, formulas: RowFormulas) -> Outputs:
+    scores = raw
+    if isinstance(machine, SVDD):
+        scores = raw * 2.0 - formulas.length(machine.kernel_) - float(machine.squared_norm_)
+    decision = scores - float(machine.offset_[0])
+    return Outputs(decision, join("exceeds", constant(0.0), decision) * -1.0 + 1.0, shared=decision)
+
+
+def _neighbour_outputs(machine: KernelNeighborsClassifier, row: Node) -> Outputs:
+    formulas, kernel = RowFormulas(row), machine.kernel_
+    prototypes = _rows(kernel, machine.X_fit_)
+    if isinstance(kernel, RBF | Linear):  # distances between the rows have the same order, and more digits
+        away = pairs(Op.SQDIST, row, prototypes.dense())
+    else:
+        away = formulas.values(kernel, prototypes) * -2.0 + constant(machine._own)
+    k = machine.classes_.size
+    votes = Votes(k, away, machine._codes, min(machine.spec_.n_neighbors, machine._own.size))
+    weighted = votes * constant(machine.class_weight_)
+    shares = weighted / total(weighted)
+    return Outputs(None, place_of_largest(shares), shares, machine.classes_, shares)

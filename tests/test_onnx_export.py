@@ -1,0 +1,115 @@
+"""Machines as ONNX models: onnxruntime and onnx's reference evaluator give the machines' answers to 1e-12."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import mercer
+from export_cases import CASES, NUMBERS, TEXT, THREE, TWO, X, close, expected, fitted, rows
+from mercer import SVC, to_onnx
+from mercer.export import NotExportableError, register_with_skl2onnx
+
+onnx = pytest.importorskip("onnx")
+skl2onnx = pytest.importorskip("skl2onnx")
+ort = pytest.importorskip("onnxruntime")
+NEW = rows(25, seed=1)
+
+
+def run(model, X):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"X": X}), strict=True))
+
+
+def evaluate(model, X):
+    from onnx.reference import ReferenceEvaluator
+
+    names = [one.name for one in model.graph.output]
+    with np.errstate(all="ignore"):
+        return dict(zip(names, ReferenceEvaluator(model).run(names, {"X": X}), strict=True))
+
+
+def check(found, machine, X):
+    decision, probabilities, predicted = expected(machine, X)
+    if "variable" in found:
+        assert close(found["variable"], predicted.reshape(len(X), -1))
+        return
+    assert found["label"].tolist() == predicted.tolist()
+    for name, wanted in (("scores", decision), ("probabilities", probabilities)):
+        assert (name in found) == (wanted is not None)
+        assert wanted is None or close(found[name], wanted)
+
+
+@pytest.mark.parametrize("runtime", [run, evaluate])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_runtimes_give_the_same_answers(name, runtime):
+    check(runtime(to_onnx(fitted(name)), NEW), fitted(name), NEW)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21])
+@pytest.mark.parametrize("name", ["svc_isotonic", "svc_rest", "kernel_chi_squared", "neighbours"])
+def test_every_version_of_the_operators_will_do(name, opset):
+    model = to_onnx(fitted(name), target_opset=opset)
+    assert [one.version for one in model.opset_import] == [opset]
+    check(run(model, NEW), fitted(name), NEW)
+
+
+def test_no_operator_is_of_single_precision():
+    operators = {node.op_type for name in CASES for node in to_onnx(fitted(name)).graph.node}
+    assert not operators & {"SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor", "Scaler"}
+    assert all(
+        one.data_type != onnx.TensorProto.FLOAT for name in CASES for one in to_onnx(fitted(name)).graph.initializer
+    )
+
+
+FOREIGN = {
+    "pca": (make_pipeline(PCA(3), SVC(probability=True)), TEXT[THREE]),
+    "scaler": (make_pipeline(StandardScaler(), PCA(2), mercer.LinearSVC()), TWO),
+    "map": (make_pipeline(PCA(3), mercer.RandomFourier(random_state=0), mercer.SVR()), NUMBERS),
+    "nested": (make_pipeline(make_pipeline(PCA(3), StandardScaler()), mercer.OneClassSVM()), None),
+    "columns": (
+        make_pipeline(ColumnTransformer([("a", StandardScaler(), [0, 1]), ("b", "passthrough", [3])]), mercer.NuSVR()),
+        NUMBERS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_other_steps_go_through_skl2onnx(name):
+    pipeline, y = FOREIGN[name]
+    pipeline.fit(X, y)
+    check(run(to_onnx(pipeline), NEW), pipeline, NEW)
+
+
+@pytest.mark.parametrize("name", ["svc_text", "svc_two_free", "scaled", "fourier", "ridge_two", "ball", "search"])
+def test_skl2onnx_converts_registered_machines(name):
+    register_with_skl2onnx()
+    check(run(skl2onnx.to_onnx(fitted(name), NEW), NEW), fitted(name), NEW)
+
+
+def test_rows_in_single_precision_are_converted():
+    register_with_skl2onnx()
+    model = skl2onnx.to_onnx(fitted("scaled_svr")[-1], NEW.astype(np.float32))
+    check(run(model, NEW.astype(np.float32)), fitted("scaled_svr")[-1], NEW)
+
+
+def test_what_cannot_be_exported_is_named():
+    with pytest.raises(NotExportableError, match=r"Spectrum.*kernels of rows of numbers have a formula: RBF"):
+        to_onnx(SVC(kernel=mercer.Spectrum(2)).fit(["ab", "ba", "bb", "aa"], [0, 1, 0, 1]))
+    with pytest.raises(ValueError, match="at least 13"):
+        to_onnx(fitted("svr"), target_opset=12)
+    with pytest.raises(NotFittedError):
+        to_onnx(SVC())
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "mercer.export.onnx_models", raising=False)
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+    with pytest.raises(ModuleNotFoundError, match=r'skl2onnx: pip install "mercer\[onnx\]"'):
+        to_onnx(fitted("svr"))
