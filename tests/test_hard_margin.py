@@ -417,8 +417,8 @@ def test_a_proof_counts_although_a_limit_ended_the_last_round(monkeypatch):
         seen.append(ended)
         return replace(found, certificate=replace(found.certificate, status=ended))
 
-    seen, solve_joint = [], hard_margin.solve_joint_soft
-    monkeypatch.setattr(hard_margin, "solve_joint_soft", cut)
+    seen, solve_joint = [], hard_margin.solve_joint
+    monkeypatch.setattr(hard_margin, "solve_joint", cut)
     with pytest.raises(InseparableError, match="is 0 to 12 digits in every column"):
         LinearSVC(C=np.inf, multi_class="crammer_singer", fit_intercept=False).fit(X, codes)
     assert seen[-1] is Status.MAX_ITER

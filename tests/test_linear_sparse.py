@@ -32,7 +32,6 @@ from mercer.solvers.rows import (
     dual_solver,
     solve,
     solve_each,
-    solve_joint,
 )
 from mercer.solvers.rows import joint_proximal as joint_newton
 from mercer.solvers.rows.class_descent import ClassDescent
@@ -533,7 +532,7 @@ def kernel_optimum(problem):
 )
 def test_the_joint_machine_is_that_of_the_kernel_solver(changes):
     problem = joint_problem(**changes)
-    solution = solve_joint(problem, Control(Limits(tol_gap=1e-7)))
+    solution = solve(problem, Control(Limits(tol_gap=1e-7)))
     certificate = solution.certificate
     assert certificate.status == "optimal"
     assert certificate.primal == pytest.approx(kernel_optimum(problem), rel=2e-7)
@@ -559,7 +558,7 @@ def test_columns_of_mixed_units_do_not_slow_the_joint_machine(C, n_classes, monk
     weights = rng.integers(0, 3, 150).astype(np.float64)
     problem = JointLinearProblem(TableRows(hostile, y.astype(np.float64), weights), n_classes, C)
     control = Control(Limits(tol_gap=1e-6, max_iter=300))
-    solution = solve_joint(problem, control)
+    solution = solve(problem, control)
     assert solution.certificate.status == "optimal"
     assert solution.certificate.verify().status == "optimal"
     repeats = weights.astype(int)
@@ -568,7 +567,7 @@ def test_columns_of_mixed_units_do_not_slow_the_joint_machine(C, n_classes, monk
     )
     if C == 1.0:
         monkeypatch.setattr(joint_newton, "_MOST_UNKNOWNS", 0)  # a matrix for each class, and conjugate gradients
-    again = solve_joint(replace(problem, rows=twin), control)
+    again = solve(replace(problem, rows=twin), control)
     assert again.certificate.primal == pytest.approx(solution.certificate.primal, rel=2e-6)
     if C >= 1.0:
         assert solution.solver == again.solver == "joint descent on the rows, then proximal-newton"
@@ -588,7 +587,7 @@ def test_projections_onto_the_simplex():
 
 def test_a_wrong_joint_point_has_a_true_gap():
     problem = joint_problem(C=0.5)
-    best = solve_joint(problem, Control(Limits(tol_gap=1e-8)))
+    best = solve(problem, Control(Limits(tol_gap=1e-8)))
     rng = np.random.default_rng(0)
     w, beta = best.w + 0.1 * rng.normal(size=best.w.shape), best.beta + 0.1 * rng.normal(size=best.beta.shape)
     found = JointEvidence(problem, w, beta).evaluate()
@@ -599,13 +598,13 @@ def test_a_wrong_joint_point_has_a_true_gap():
 
 def test_limits_and_a_warm_start_of_the_joint_machine():
     problem = joint_problem(C=0.1)
-    stopped = solve_joint(problem, Control(Limits(max_iter=3)))
+    stopped = solve(problem, Control(Limits(max_iter=3)))
     assert stopped.certificate.status == "max_iter"
     assert stopped.certificate.gap >= stopped.certificate.primal - kernel_optimum(problem)
-    late = solve_joint(problem, Control(Limits(max_seconds=0.0)))
+    late = solve(problem, Control(Limits(max_seconds=0.0)))
     assert (late.certificate.status, late.n_iter) == ("time_limit", 0)
-    last = solve_joint(problem, Control(Limits(tol_gap=1e-6)))
-    again = solve_joint(problem, Control(Limits(tol_gap=1e-6)), start=last)
+    last = solve(problem, Control(Limits(tol_gap=1e-6)))
+    again = solve(problem, Control(Limits(tol_gap=1e-6)), start=last)
     assert again.n_iter < last.n_iter
 
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression as Theirs
 from mercer import LogisticRegression, Status
 from mercer.problems.softmax import balanced, beta_of, near_softmax, row_blocks, shares_of, softmax_terms
 from mercer.solvers import Control, Limits
-from mercer.solvers.rows import SoftmaxProblem, TableRows, softmax_newton, solve_softmax
+from mercer.solvers.rows import SoftmaxProblem, TableRows, softmax_newton, solve
 from mercer.solvers.rows.systems import factor_positive
 
 SHAPES = [(20, 3, 3), (20, 45, 3), (60, 300, 23), (200, 45, 23), (400, 3, 5)]
@@ -194,7 +194,7 @@ def test_a_wide_table_without_a_penalty_is_separable():
 def test_a_false_dual_point_has_no_gap():
     X, y = table((60, 4, 3))
     problem = SoftmaxProblem(TableRows(X, y.astype(float)), 3, 1.0)
-    found = solve_softmax(problem, Control(Limits(tol=1e-8, tol_gap=1e-8)))
+    found = solve(problem, Control(Limits(tol=1e-8, tol_gap=1e-8)))
     evidence = found.certificate.evidence
     for beta in (np.zeros_like(found.beta), 0.5 * found.beta, found.beta + 0.3, 1e3 * found.beta):
         worse = type(evidence)(problem, found.w, beta).evaluate()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
+from mercer.certificates.linear import certify_linear
+from mercer.certificates.smooth import Evaluation
 from mercer.certificates.solution import TraceRow
+from mercer.certificates.status import Status
 from mercer.gram.rows.table_rows import RowNumbers
 
 
@@ -46,6 +49,17 @@ class LinearPoint:
     beta: RowNumbers
     C: float
     factor: float | None = None
+
+
+class LinearRun(NamedTuple):
+    """What a solver did; see :class:`LinearSolution`."""
+
+    n_iter: int
+    seconds: float
+    trace: list[TraceRow]
+    solver: str
+    reason: str
+    peak_memory_bytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +105,31 @@ class LinearSolution:
     peak_memory_bytes: int
     C: float
     reached: LinearPoint | None = None
+
+    @classmethod
+    def certified(
+        cls,
+        evidence: Any,
+        found: Evaluation,
+        ended: Status | None,
+        tol: float,
+        run: LinearRun,
+        reached: LinearPoint | None = None,
+    ) -> LinearSolution:
+        """Return the solution with the certificate of a point: `evidence` with its problem, weights and coefficients.
+
+        `ended` is the status if the gap is larger than `tol`; None means that the solver stalled.
+        """
+        certificate = certify_linear(
+            evidence,
+            ended or Status.STALLED,
+            tol=tol,
+            n_iter=run.n_iter,
+            seconds=run.seconds,
+            peak_memory_bytes=run.peak_memory_bytes,
+            found=found,
+        )
+        return cls(evidence.w, evidence.beta, certificate, *run, evidence.problem.C, reached)
 
     @property
     def factor(self) -> float | None:

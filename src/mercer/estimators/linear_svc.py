@@ -17,7 +17,7 @@ from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_penalty
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.solvers import Control, Progress
-from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows, solve_joint
+from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows, solve
 from mercer.specs import ForJointLinearSVC, ForLinearSVC
 
 _LOSSES = ("hinge", "squared_hinge")
@@ -266,7 +266,7 @@ class LinearSVC(ByScores, FitsFiles):
             rows, labels.classes.size, spec.C, spec.scaling * spec.bias, class_weights=labels.class_weight
         )
         start = self._starts([problem])[0]
-        solution = solve_joint(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        solution = solve(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         normals, biases = problem.split(solution.w)
         if labels.classes.size == 2:
             normals, biases = np.diff(normals, axis=0), np.diff(biases)

@@ -20,7 +20,7 @@ from mercer.estimators._linear_rows import LinearTable, read_linear_table
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByLikelihood
 from mercer.solvers import Control, Progress
-from mercer.solvers.rows import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve_softmax
+from mercer.solvers.rows import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve
 from mercer.specs import ForLogisticRegression
 
 _SCHEMES = ("softmax", "ovr", "multinomial", "auto")
@@ -224,7 +224,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         """Train one machine for all classes together."""
         problem = spec.softmax_problem(rows, labels.classes.size, labels.class_weight)
         start = self._starts([problem])[0]
-        solution = solve_softmax(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        solution = solve(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         self.spec_ = spec
         self._hold(*problem.split(solution.w), LinearSolutions([solution]), rows, table)
 
@@ -247,7 +247,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
                 start = None if last is None else _of_pair(last)
                 left = control.after(time.perf_counter() - began, 0).for_machine(number, len(positive))
                 about = {"memory_limit": self.memory_limit, "n_jobs": self.n_jobs}
-                one = solve_softmax(spec.softmax_problem(own, 2), left, start=start, **about)
+                one = solve(spec.softmax_problem(own, 2), left, start=start, **about)
                 found.append(
                     replace(one, w=one.w[:, 1] - one.w[:, 0], beta=np.ascontiguousarray(np.asarray(one.beta[:])[:, 1]))
                 )

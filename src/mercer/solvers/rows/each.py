@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from mercer.certificates.linear import LinearEvidence, certify_linear, evaluate_each
-from mercer.certificates.linear_solution import LinearSolution, WarmStart
-from mercer.certificates.status import Status
+from mercer.certificates.linear import LinearEvidence, evaluate_each
+from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
 from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.control import Control
-from mercer.solvers.loop import SolverMonitor, drive
+from mercer.solvers.loop import drive
+from mercer.solvers.rows.certified import gap_monitor, gap_tolerance
 from mercer.solvers.rows.class_descent import descends_together
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first
 from mercer.solvers.rows.dual_solver import SHARED_EPOCH, DescentSolver, DualSolver, can_descend, descent_reason, named
 from mercer.solvers.rows.free_bias import with_middle_bias
 from mercer.solvers.rows.hard_margin import solve
 from mercer.solvers.rows.sample_start import start_from_sample
-from mercer.solvers.rows.select import TOL_GAP, has_many_columns
+from mercer.solvers.rows.select import has_many_columns
 from mercer.solvers.rows.time_shares import in_turns
 
 _SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN = 4_096, 100  # rows of a sample, at least
@@ -89,8 +88,7 @@ def _solve_together(
     memory_limit: int | None,
     n_jobs: int | None,
 ) -> list[LinearSolution]:
-    tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
-    monitor = SolverMonitor(control.with_limits(replace(control.limits, tol=tol)), stage="all classes")
+    tol, monitor = gap_tolerance(control), gap_monitor(control, "all classes")
     solver = DualSolver(problems, monitor, starts, memory_limit=memory_limit, n_jobs=n_jobs)
     ended = drive(solver.steps(DescentSolver.share * tol), monitor)
     about = monitor.trace, named(solver), descent_reason(problems[0], memory_limit), solver.memory_bytes
@@ -103,17 +101,8 @@ def _solve_together(
     evaluations = evaluate_each(evidences, n_jobs)
     found = []
     for evidence, evaluation, n_iter in zip(evidences, evaluations, solver.n_iter, strict=True):
-        certificate = certify_linear(
-            evidence,
-            ended or Status.STALLED,
-            tol=tol,
-            n_iter=n_iter,
-            seconds=monitor.seconds / len(problems),
-            peak_memory_bytes=solver.memory_bytes,
-            found=evaluation,
-        )
-        seconds, C = certificate.seconds, evidence.problem.C
-        found.append(LinearSolution(evidence.w, evidence.beta, certificate, n_iter, seconds, *about, C))
+        run = LinearRun(n_iter, monitor.seconds / len(problems), *about)
+        found.append(LinearSolution.certified(evidence, evaluation, ended, tol, run))
     return found
 
 

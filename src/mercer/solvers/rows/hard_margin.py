@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import IndexArray
-from mercer.certificates.linear import LinearEvidence, certify_linear
-from mercer.certificates.linear_solution import LinearPoint, LinearSolution, WarmStart
+from mercer.certificates.linear import LinearEvidence
+from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import InseparableError, Status
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.problems.linear import Bias, LinearProblem
+from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers.control import Control
+from mercer.solvers.rows.certified import gap_tolerance
 from mercer.solvers.rows.free_bias import with_middle_bias
-from mercer.solvers.rows.joint import JointEvidence
-from mercer.solvers.rows.joint import solve_joint as solve_joint_soft
+from mercer.solvers.rows.joint import JointEvidence, solve_joint
 from mercer.solvers.rows.refinement import evaluated
-from mercer.solvers.rows.select import TOL_GAP
 from mercer.solvers.rows.select import solve as solve_soft
+from mercer.solvers.rows.softmax import solve_softmax
 
 _FIRST, _GROWTH, _LARGEST = 1e3, 1e3, 1e18  # C in units of the data: first, factor, and last
 _TINY = 1e-200  # smallest unit, so that C is a number
@@ -34,34 +35,30 @@ _COMPARED = 1_000  # rows of a proof that are compared, to name two equal ones
 _MOST_VALUES = 10_000_000  # values of these rows
 
 
-def solve(problem: LinearProblem, control: Control, *, start: WarmStart | None = None, **about: Any) -> LinearSolution:
-    """Solve and certify a linear problem, whose C may be infinite; see :func:`mercer.solvers.rows.select.solve`.
-
-    Raises
-    ------
-    InseparableError
-        If C is infinite and no hyperplane separates the classes, to 12 digits.
-    """
-    if np.isfinite(problem.C):
-        return solve_soft(problem, control, start=start, **about)
-    with control.interruption:
-        return _by_growing_C(problem, control, start, partial(solve_soft, **about))
-
-
-def solve_joint(
-    problem: JointLinearProblem, control: Control, *, start: WarmStart | None = None, **about: Any
+def solve(
+    problem: LinearProblem | JointLinearProblem | SoftmaxProblem,
+    control: Control,
+    *,
+    start: WarmStart | None = None,
+    **about: Any,
 ) -> LinearSolution:
-    """Solve and certify a joint problem, whose C may be infinite; see :func:`mercer.solvers.rows.joint.solve_joint`.
+    """Solve and certify a linear problem of two classes, of numbers or of several classes together; C may be infinite.
+
+    See :func:`mercer.solvers.rows.select.solve`. The `w` of problems of several classes has shape
+    (n_columns, n_classes), and their `beta` (n, n_classes).
 
     Raises
     ------
     InseparableError
-        If C is infinite and the classes cannot be separated, to 12 digits.
+        If C is infinite and no hyperplanes separate the classes, to 12 digits.
     """
+    if isinstance(problem, SoftmaxProblem):
+        return solve_softmax(problem, control, start=start, **about)
+    solve_finite = partial(solve_joint if isinstance(problem, JointLinearProblem) else solve_soft, **about)
     if np.isfinite(problem.C):
-        return solve_joint_soft(problem, control, start=start, **about)
+        return solve_finite(problem, control, start=start)
     with control.interruption:
-        return _by_growing_C(problem, control, start, partial(solve_joint_soft, **about))
+        return _by_growing_C(problem, control, start, solve_finite)
 
 
 def _by_growing_C(
@@ -75,8 +72,8 @@ def _by_growing_C(
     If no coefficient reaches C, the solution is that for every larger C. If the classes cannot be separated, the
     coefficients grow with C until they prove it.
     """
-    began, limits, n_iter = time.perf_counter(), control.limits, 0
-    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
+    began, n_iter = time.perf_counter(), 0
+    tol = gap_tolerance(control)
     unit, largest_unit = _units_of(problem)
     C, peak, trace = _FIRST * unit, 0, list[TraceRow]()
     if start is not None:
@@ -100,13 +97,9 @@ def _by_growing_C(
             break
         C *= _GROWTH
         start = LinearPoint(found.w, found.beta, C)
-    seconds = time.perf_counter() - began
-    about: dict[str, Any] = {"n_iter": n_iter, "seconds": seconds, "peak_memory_bytes": peak}
-    ended = Status.STALLED if ended is Status.OPTIMAL else ended
-    certificate = certify_linear(evidence, ended, tol=tol, found=evaluation, **about)
     reason = f"C = inf: C grew to {C:.2g}, so that no coefficient reaches it. {found.reason}"
-    ran = n_iter, seconds, trace, found.solver, reason, peak
-    return LinearSolution(evidence.w, evidence.beta, certificate, *ran, problem.C)
+    run = LinearRun(n_iter, time.perf_counter() - began, trace, found.solver, reason, peak)
+    return LinearSolution.certified(evidence, evaluation, None if ended is Status.OPTIMAL else ended, tol, run)
 
 
 def _units_of(problem: LinearProblem | JointLinearProblem) -> tuple[float, float]:

@@ -17,13 +17,11 @@ from mercer.certificates.kkt import Cases
 from mercer.certificates.linear import (
     CANCELLED,
     WeightsEvidence,
-    certify_linear,
     long_products,
     radius_of,
 )
-from mercer.certificates.linear_solution import LinearSolution, WarmStart
+from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation, KKTNumbers
-from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
 from mercer.gram.rows.sweeps import column_squares, native_table, times, transposed_times
@@ -35,11 +33,11 @@ from mercer.problems.joint_linear import JointLinearProblem, JointPart, JointPoi
 from mercer.problems.losses import SAME
 from mercer.solvers import Control, solve
 from mercer.solvers.loop import SolverMonitor, Step, drive
+from mercer.solvers.rows.certified import gap_monitor, gap_tolerance
 from mercer.solvers.rows.costs import MOST_COLUMNS
 from mercer.solvers.rows.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, unit_of
 from mercer.solvers.rows.joint_proximal import JointProximalPoint, newton_bytes, newton_multiplications
 from mercer.solvers.rows.kernel_engine import MOST_ROWS, VIOLATION
-from mercer.solvers.rows.select import TOL_GAP
 
 _ARRAYS = 4  # arrays of an element for each row, beside the coefficients: codes, charges, squares, order
 _MANY_EPOCHS = 30  # epochs of descent, after which Newton's method is faster
@@ -317,9 +315,7 @@ def solve_joint(
     steps are made. 400 columns in very different units and 6 classes take minutes; on scaled columns, descent ends
     after few epochs.
     """
-    limits = control.limits
-    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
-    monitor = SolverMonitor(control.with_limits(replace(limits, tol=tol)))
+    tol, monitor = gap_tolerance(control), gap_monitor(control)
     multiplications = newton_multiplications(problem) if problem.n_columns <= MOST_COLUMNS else 0.0
     with blas_threads(multiplications), control.interruption:
         work = _JointWork(problem, monitor, start, memory_limit, n_jobs)
@@ -327,18 +323,8 @@ def solve_joint(
         ended = drive(work.steps(0.9 * tol), monitor)
         evidence = JointEvidence(problem, work.point.w, work.point.beta)
         found = evidence.evaluate()
-    seconds = monitor.seconds
-    certificate = certify_linear(
-        evidence,
-        ended or Status.STALLED,
-        tol=tol,
-        n_iter=work.n_iter,
-        seconds=seconds,
-        peak_memory_bytes=work.memory_bytes,
-        found=found,
-    )
-    about = work.n_iter, seconds, monitor.trace, work.name, _REASON, work.memory_bytes, problem.C
-    return LinearSolution(work.point.w, work.point.beta, certificate, *about)
+    run = LinearRun(work.n_iter, monitor.seconds, monitor.trace, work.name, _REASON, work.memory_bytes)
+    return LinearSolution.certified(evidence, found, ended, tol, run)
 
 
 _REASON = (

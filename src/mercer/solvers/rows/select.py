@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mercer.certificates.linear import LinearEvidence, certify_linear
-from mercer.certificates.linear_solution import LinearPoint, LinearSolution, WarmStart
+from mercer.certificates.linear import LinearEvidence
+from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
@@ -17,7 +17,8 @@ from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Logistic
 from mercer.solvers.control import Control
-from mercer.solvers.loop import SolverMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step
+from mercer.solvers.rows.certified import gap_monitor, gap_tolerance, until_certified
 from mercer.solvers.rows.column_curvature import ColumnCurvature, column_bytes
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first, multiplies_only
 from mercer.solvers.rows.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
@@ -32,7 +33,6 @@ from mercer.solvers.rows.scaled_newton import ScaledNewton
 from mercer.solvers.rows.sifting import Sifting, sifting_fits
 from mercer.solvers.rows.smaller_charges import SmallerCharges
 
-TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
 _NOT_FEW = 250  # columns from which their number is compared with that of rows; with fewer, a matrix is small
 _LEAST_ROWS = 3  # rows for each column from which the matrix of all columns is used with an l1 norm
 _LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
@@ -45,7 +45,6 @@ _FEW_DENSE_COLUMNS = (
     50  # with an l1 norm: columns of a dense table for which the matrix is formed (benchmarks/NOTES.md)
 )
 _LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
-_ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
 
 
 def solve(
@@ -84,9 +83,7 @@ def solve(
     MemoryError
         If the solver needs more than `memory_limit`.
     """
-    limits = control.limits
-    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
-    monitor = SolverMonitor(control.with_limits(replace(limits, tol=tol)))
+    tol, monitor = gap_tolerance(control), gap_monitor(control)
     trace: list[TraceRow] = []
     with (
         blas_threads(0.0 if has_many_columns(problem) else problem.rows.n * problem.n_columns**2),
@@ -102,7 +99,6 @@ def solve(
             problem,
             solver,
             monitor,
-            tol,
             trace,
             after_step,
             _MAX_IDLE_STEPS if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
@@ -112,7 +108,7 @@ def solve(
             if best.ending is not Status.STALLED or best.found.is_close(tol):
                 break
             last = _follower(method, problem, best.evidence, monitor.raise_if_stopped, solver.n_iter, n_jobs)
-            other = _run(problem, last, monitor, tol, trace)
+            other = _run(problem, last, monitor, trace)
             zeros = problem.rows.numbers()  # the dual point of an optimum without losses and weights
             pairs = [
                 *(other.evidence, replace(other.evidence, w=best.evidence.w)),
@@ -129,13 +125,8 @@ def solve(
         if continued is not None and not best.found.is_close(tol):
             best = _no_worse_than(continued, best, tol)
         onward = solver.point_reached() if best.ending in _LIMITS and not best.found.is_close(tol) else None
-    seconds = monitor.seconds
-    evidence, found, ending = best
-    about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": peak}
-    certificate = certify_linear(evidence, ending, tol=tol, found=found, **about)
-    w, beta = evidence.w, evidence.beta
-    ran = solver.n_iter, seconds, trace, solver.name, reason, peak
-    return LinearSolution(w, beta, certificate, *ran, problem.C, onward)
+    run = LinearRun(solver.n_iter, monitor.seconds, trace, solver.name, reason, peak)
+    return LinearSolution.certified(*best, tol, run, onward)
 
 
 class _Reached(NamedTuple):
@@ -192,29 +183,27 @@ def _run(
     problem: LinearProblem,
     solver: LinearSolver,
     monitor: SolverMonitor,
-    tol: float,
     trace: list[TraceRow],
     after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
     max_idle: int | None = None,
 ) -> _Reached:
-    """Run a solver until the certificate is good enough, a limit ends it, or no progress is possible.
+    """Run a solver; see :func:`until_certified`.
 
     With `max_idle`, it also ends after so many steps that do not halve the gap.
     """
-    share = solver.share
-    for _ in range(_ATTEMPTS):
-        of_solver = monitor.of_stage(solver.name)
-        ended = drive(_followed(solver, share * tol, after_step, max_idle), of_solver)
-        trace += of_solver.trace
-        evidence = LinearEvidence(problem, *solver.solution())
-        evidence = replace(evidence, w=with_middle_bias(problem, evidence.w))
+
+    def evaluate() -> tuple[LinearEvidence, Evaluation]:
+        w, beta = solver.solution()
         # The solver's problem may store the targets already.
-        evidence, found = evaluated(replace(evidence, problem=solver.problem), tol)
-        reached = _Reached(replace(evidence, problem=problem), found, ended or Status.STALLED)
-        if ended is not None or reached.found.is_close(tol):
-            break
-        share *= 0.01
-    return reached
+        evidence = LinearEvidence(solver.problem, with_middle_bias(problem, w), beta)
+        evidence, found = evaluated(evidence, gap_tolerance(monitor.control))
+        return replace(evidence, problem=problem), found
+
+    def steps(tol: float) -> Iterator[Step]:
+        return _followed(solver, tol, after_step, max_idle)
+
+    evidence, found, ended = until_certified(solver, steps, monitor, trace, evaluate)
+    return _Reached(evidence, found, ended or Status.STALLED)
 
 
 def _followed(

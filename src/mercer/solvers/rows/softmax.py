@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.linear import certify_linear
-from mercer.certificates.linear_solution import LinearSolution, WarmStart
+from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
+from mercer.certificates.smooth import Evaluation
 from mercer.certificates.softmax import SoftmaxEvidence
-from mercer.certificates.status import Status
+from mercer.certificates.solution import TraceRow
 from mercer.gram.rows.sweeps import transposed_times
 from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers import Control
-from mercer.solvers.loop import SolverMonitor, drive
+from mercer.solvers.rows.certified import gap_monitor, gap_tolerance, until_certified
 from mercer.solvers.rows.maximum_likelihood import LikelihoodNewton
-from mercer.solvers.rows.select import TOL_GAP
 from mercer.solvers.rows.softmax_lasso import SoftmaxLasso
 from mercer.solvers.rows.softmax_newton import SoftmaxNewton, least_bytes
 
 _FAR = 1e-4  # share of a column's mean square that is spread, below which the mean is subtracted
-_ATTEMPTS = 3  # times that the solver continues because the certificate is not yet good enough
 _REASON = "The classes have one problem together, and the loss is smooth: Newton's method."
 
 
@@ -55,9 +52,7 @@ def solve_softmax(
     MemoryError
         If the numbers of the rows and columns need more than `memory_limit`.
     """
-    limits = control.limits
-    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
-    monitor = SolverMonitor(control.with_limits(replace(limits, tol=tol)))
+    tol, monitor = gap_tolerance(control), gap_monitor(control)
     needed = least_bytes(problem)
     if memory_limit and needed > memory_limit:
         raise MemoryError(
@@ -74,37 +69,21 @@ def solve_softmax(
         kind = SoftmaxLasso if problem.l1_ratio else SoftmaxNewton
         kind = kind if problem.is_penalised else LikelihoodNewton
         solver = kind(own, first, check, memory_limit or None, n_jobs)
-        share, trace = solver.share, []
-        for _ in range(_ATTEMPTS):
-            of_solver = monitor.of_stage(solver.name)
-            ended = drive(solver.steps(share * tol), of_solver)
-            trace += of_solver.trace
+        trace: list[TraceRow] = []
+
+        def evaluate() -> tuple[SoftmaxEvidence, Evaluation]:
             solver.check = lambda: None
             w, beta = solver.solution()
             if problem.free and problem.constant:  # a common shift of the biases changes nothing
                 biases = w[-1] if centre is None else w[-1] - centre @ w[:-1]
                 w = np.vstack([w[:-1], biases - biases.mean()])
-            evidence = SoftmaxEvidence(problem, w, beta)
             solver.check = check
-            found = evidence.evaluate()
-            if ended is not None or found.relative_gap <= tol:
-                break
-            share *= 0.01
-    seconds = monitor.seconds
-    about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": solver.memory_bytes}
-    certificate = certify_linear(evidence, ended or Status.STALLED, tol=tol, found=found, **about)
-    return LinearSolution(
-        evidence.w,
-        evidence.beta,
-        certificate,
-        solver.n_iter,
-        seconds,
-        trace,
-        solver.name,
-        _REASON,
-        solver.memory_bytes,
-        problem.C,
-    )
+            evidence = SoftmaxEvidence(problem, w, beta)
+            return evidence, evidence.evaluate()
+
+        reached = until_certified(solver, solver.steps, monitor, trace, evaluate)
+    run = LinearRun(solver.n_iter, monitor.seconds, trace, solver.name, _REASON, solver.memory_bytes)
+    return LinearSolution.certified(*reached, tol, run)
 
 
 def softmax_duals(problem: SoftmaxProblem, w: FloatArray) -> FloatArray:

@@ -9,15 +9,15 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.dual_point import rounding_of_sums
-from mercer.certificates.linear import LinearEvidence, certify_linear
-from mercer.certificates.linear_solution import LinearSolution, WarmStart
+from mercer.certificates.linear import LinearEvidence
+from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation, KKTNumbers
 from mercer.certificates.status import Status
 from mercer.gram.rows.table_rows import charges_of
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.solvers.control import Control
 from mercer.solvers.loop import SolverMonitor
-from mercer.solvers.rows.select import TOL_GAP
+from mercer.solvers.rows.certified import gap_tolerance
 
 Train = Callable[[int, Control, "WarmStart | None"], LinearSolution]
 """Trains the machine of this number; the point is that of an earlier turn, if there was one."""
@@ -50,7 +50,7 @@ def in_turns(problems: Sequence[LinearProblem], control: Control, train: Train) 
             continue
         break
     ending = monitor.stop_reason or Status.TIME_LIMIT
-    tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
+    tol = gap_tolerance(control)
     rest = iter(_untrained([problem for problem, one in zip(problems, found, strict=True) if one is None], ending, tol))
     return [next(rest) if one is None else one for one in found]
 
@@ -65,21 +65,13 @@ def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) ->
     masses = _masses(problems[0]) if problems and problems[0].loss.classifies else None
     for problem in problems:
         w, beta = np.zeros(problem.n_columns), np.broadcast_to(np.zeros(1), problem.rows.n)
-        at_zero = _loss_at_zero(problem, masses)
-        is_hard = np.isinf(at_zero)  # with C = inf
-        rounding = 0.0 if is_hard else rounding_of_sums(problem.rows.n) * at_zero
+        loss = _loss_at_zero(problem, masses)
+        is_hard = np.isinf(loss)  # with C = inf
+        rounding = 0.0 if is_hard else rounding_of_sums(problem.rows.n) * loss
         conditions, dual = _conditions_at_zero(problem), 0.0 if is_hard else None
-        certificate = certify_linear(
-            LinearEvidence(problem, w, beta),
-            ending,
-            tol=tol,
-            n_iter=0,
-            seconds=0.0,
-            peak_memory_bytes=w.nbytes,
-            found=Evaluation(at_zero, at_zero, rounding, 0.0, 0.0, np.zeros(1), kkt=conditions, dual=dual),
-        )
-        reason = "The limits left no time for this machine."
-        found.append(LinearSolution(w, beta, certificate, 0, 0.0, [], "no step", reason, w.nbytes, problem.C))
+        at_zero = Evaluation(loss, loss, rounding, 0.0, 0.0, np.zeros(1), kkt=conditions, dual=dual)
+        run = LinearRun(0, 0.0, [], "no step", "The limits left no time for this machine.", w.nbytes)
+        found.append(LinearSolution.certified(LinearEvidence(problem, w, beta), at_zero, ending, tol, run))
     return found
 
 
