@@ -1,10 +1,11 @@
-"""Every script in examples/ runs without a warning and prints something."""
+"""Every script in examples/ runs without a warning and prints something, and every notebook runs."""
 
 import ast
 import runpy
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 pytestmark = pytest.mark.docs
@@ -27,3 +28,26 @@ def test_example_has_a_title(script):
     """sphinx-gallery makes a page of each script; its docstring begins with the page's title."""
     title, line = ast.get_docstring(ast.parse(script.read_text())).splitlines()[:2]
     assert line == "=" * len(title)
+
+
+NOTEBOOKS = sorted((SCRIPTS[0].parent / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.slow  # five and three seconds, of which a kernel takes two to start
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(path, tmp_path):
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+    assert any(output.output_type in {"stream", "execute_result"} for output in outputs)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_stored_without_outputs(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.cells[0].source.startswith("# ")
+    assert not [cell for cell in notebook.cells if cell.get("outputs") or cell.get("execution_count")]
