@@ -1,6 +1,8 @@
 """Fixtures of all tests, and the choice of tests for `make test-fast`."""
 
+import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
@@ -15,6 +17,15 @@ settings.register_profile("fast", settings.get_profile("mercer"), max_examples=1
 def pytest_configure(config):
     """Draw fewer examples in `make test-fast`."""
     settings.load_profile("fast" if _is_fast(config) else "mercer")
+    os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture(autouse=True)
+def _without_open_figures():
+    """Close the figures that a test has opened, if it has drawn any."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -43,8 +44,12 @@ def test_examples_in_docstrings_run(package, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     absent = importlib.util.find_spec("skl2onnx") is None
-    modules = [name for name in MODULES if name.split(".")[1] == package and not (absent and ".onnx_" in name)]
-    assert not [name for name in modules if doctest.testmod(importlib.import_module(name), optionflags=flags).failed]
+    failed = []
+    for name in (name for name in MODULES if name.split(".")[1] == package and not (absent and ".onnx_" in name)):
+        failed += [name] * doctest.testmod(importlib.import_module(name), optionflags=flags).failed
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+    assert not failed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

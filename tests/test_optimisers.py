@@ -533,7 +533,7 @@ def test_comparisons_draw_gaps_against_seconds_and_kernel_values():
     found = compare(PROBLEMS["kernel, bias"], [PlattSMO(), SecondOrderSMO(), OsunaWorkingSets(20)], tol_gap=1e-6)
     names = ["PlattSMO()", "SecondOrderSMO()", "OsunaWorkingSets(n_added=20)"]
     assert str(found).count("optimal") == len(found) == 3
-    left, right = found.plot().axes
+    left, right = found.plot().axes_
     assert (left.get_xlabel(), right.get_xlabel()) == ("seconds", "kernel values")
     assert left.get_ylabel() == "relative duality gap"
     for axes in (left, right):
@@ -543,8 +543,8 @@ def test_comparisons_draw_gaps_against_seconds_and_kernel_values():
         np.testing.assert_array_equal(line.get_xdata(), [r.n_kernel_values for r in run.trace if r.n_kernel_values])
         assert line.get_ydata()[-1] == run.certificate.relative_gap
     linear = compare(PROBLEMS["linear, no bias"], [BatchSubgradient(), LinearDualAscent()])
-    assert [axes.get_xlabel() for axes in linear.plot().axes] == ["seconds", "steps or epochs"]
-    empty = compare(separation(X, APART), [Perceptron()]).plot().axes[0]
+    assert [axes.get_xlabel() for axes in linear.plot().axes_] == ["seconds", "steps or epochs"]
+    empty = compare(separation(X, APART), [Perceptron()]).plot().axes_[0]
     assert not empty.lines
     assert [text.get_text() for text in empty.texts] == ["no run has a duality gap"]
 
@@ -552,7 +552,7 @@ def test_comparisons_draw_gaps_against_seconds_and_kernel_values():
 def test_curves_differ_in_more_than_colour_and_the_legend_leaves_room_for_them():
     pytest.importorskip("matplotlib")
     runs = [Pegasos(2**k) for k in range(9)] + [GeneralQP()] * 2
-    figure = compare(PROBLEMS["linear, no bias"], runs, max_steps=5, tol_gap=0.0).plot()
+    figure = compare(PROBLEMS["linear, no bias"], runs, max_steps=5, tol_gap=0.0).plot().figure_
     axes = figure.axes[0]
     looks = {
         (line._dash_pattern[0], str(line._dash_pattern[1]), line.get_linestyle(), line.get_marker())

@@ -21,7 +21,7 @@ from mercer.studies.cli.output import print_study
 from mercer.studies.models import fit_model
 from mercer.studies.protocol import study
 from mercer.studies.report import classification, insight, numbers, prose, search_prose
-from mercer.studies.report.heat_map import search_heat_map
+from mercer.studies.report.heat_map import search_display
 from mercer.studies.report.page import render, write_report
 
 pytestmark = pytest.mark.full  # each test takes about a second
@@ -309,8 +309,10 @@ def test_margins_are_described_for_what_they_are(mixed, three):
     text = classification.margins(three)
     assert "misclassified" not in text
     assert f"at least one pair decides against the row: {below} of the training rows and " in text
-    figure = plot.margin_distribution(three.svm.train.margins, three.svm.test.margins)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["training rows", "sealed rows"]
+    legend = prose.phrasing_of(three).pictures(three)["margins"][0].axes[0].get_legend()
+    sizes = (three.svm.train.n, three.svm.test.n)
+    names = [f"{name}, {n} rows" for name, n in zip(("training", "sealed"), sizes, strict=True)]
+    assert [text.get_text() for text in legend.get_texts()] == names
 
 
 def test_losses_are_compared_where_one_machine_decides(mixed, three):
@@ -328,9 +330,9 @@ def test_losses_are_compared_where_one_machine_decides(mixed, three):
 def test_long_names_of_classes_are_shortened_in_pictures(three):
     labels = ["a name that goes on and on", "b", "c"]
     curves = [replace(curve, label=label) for curve, label in zip(three.svm.test.curves, labels, strict=True)]
-    legend = plot.roc_curves(curves).axes[0].get_legend()
+    legend = plot.RocCurveDisplay({"sealed": curves}).to_figure().axes[0].get_legend()
     assert [text.get_text().split(", area")[0] for text in legend.get_texts()] == ["a name that g…", "b", "c"]
-    ticks = plot.confusion_matrix(three.svm.test.confusion, labels).axes[0].get_xticklabels()
+    ticks = plot.ConfusionMatrixDisplay(three.svm.test.confusion, labels).to_figure().axes[0].get_xticklabels()
     assert [tick.get_text() for tick in ticks] == ["a name that g…", "b", "c"]
     assert {tick.get_rotation() for tick in ticks} == {0.0}
 
@@ -405,7 +407,9 @@ def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     assert "max_iter" not in said
     shown = [
         text.get_text()
-        for axes in search_heat_map(found.search, partial(prose.phrasing_of(found).short_figure, found.goal)).axes
+        for axes in search_display(found.search, partial(prose.phrasing_of(found).short_figure, found.goal))
+        .to_figure()
+        .axes
         for text in axes.texts
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
@@ -540,26 +544,20 @@ def test_numbers_in_words():
     assert [numbers.p_value(p) for p in (1e-5, 0.0123, 0.5)] == ["< 0.001", "= 0.012", "= 0.50"]
 
 
-def test_pictures_are_figures(three):
-    figures = [
-        plot.roc_curves(three.svm.test.curves),
-        search_heat_map(three.search, partial(prose.phrasing_of(three).short_figure, three.goal)),
-        plot.confusion_matrix(three.svm.test.confusion, three.column_choice.truth.names),
-        plot.margin_distribution(three.svm.train.margins, three.svm.test.margins),
-    ]
-    assert all(isinstance(figure, Figure) for figure in figures)
-    many = plot.confusion_matrix(np.full((2, 2), 1200), ["a", "b"]).axes[0]
-    assert {text.get_text() for text in many.texts} == {"1,200"}
-    heat_map = figures[1]
-    shown = [text.get_text() for axes in heat_map.axes for text in axes.texts]
-    assert sorted(shown) == sorted(f"{100 * cell.figure:.1f}" for cell in three.search.cells)
+def test_the_picture_of_a_search_has_the_figure_of_every_cell(three):
+    assert all(isinstance(figure, Figure) for figure, _ in prose.phrasing_of(three).pictures(three).values())
+    display = search_display(three.search, partial(prose.phrasing_of(three).short_figure, three.goal))
+    assert sorted(cell.text for cell in display.cells) == sorted(
+        f"{100 * cell.figure:.1f}" for cell in three.search.cells
+    )
+    assert display.best.score == max(cell.score for cell in display.cells)
 
 
 def test_all_roc_curves_are_drawn_and_the_worst_are_named():
     curves = [
         roc(np.arange(20) % 2 == 1, np.arange(20) * (number % 5 - 1.0) % 7, f"class {number}") for number in range(9)
     ]
-    (axes,) = plot.roc_curves(curves).axes
+    (axes,) = plot.RocCurveDisplay({"sealed": curves}).to_figure().axes
     assert len(axes.lines) == 1 + 9  # the diagonal, and a curve for each class
     named = [text.get_text() for text in axes.get_legend().get_texts()]
     assert len(named) == plot.MAX_CURVES
@@ -569,7 +567,7 @@ def test_all_roc_curves_are_drawn_and_the_worst_are_named():
 
 def test_names_of_classes_are_upright():
     names = [f"a long name {number}" for number in range(9)]
-    (axes,) = plot.confusion_matrix(np.eye(9, dtype=int), names).axes
+    (axes,) = plot.ConfusionMatrixDisplay(np.eye(9, dtype=int), names).to_figure().axes
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {0.0}
 
 

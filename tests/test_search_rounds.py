@@ -25,7 +25,7 @@ from mercer.studies.protocol import study
 from mercer.studies.refinement import neighbours
 from mercer.studies.regression import ToEstimate
 from mercer.studies.report import search_prose
-from mercer.studies.report.heat_map import search_heat_map
+from mercer.studies.report.heat_map import search_display
 from mercer.studies.report.page import render
 from mercer.studies.rivals import choose_rivals
 from mercer.studies.rounds import clearly_worse, part_of, survivors
@@ -332,7 +332,7 @@ def test_a_search_under_a_time_limit_comes_before_the_rivals():
 
 def test_figures_of_fewer_rows_are_in_italics(searched):
     found = searched[2]
-    figure = search_heat_map(found, "{:.3f}".format)
+    figure = search_display(found, "{:.3f}".format).to_figure()
     last = {(cell.choice, cell.C) for cell in found.cells if cell.n_rows == found.n_rows}
     upright = [text for axes in figure.axes for text in axes.texts if text.get_style() == "normal"]
     assert len(upright) == len(last) < len({(cell.choice, cell.C) for cell in found.cells})

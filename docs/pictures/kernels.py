@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.datasets import make_moons
 
-from mercer import IndefiniteKernelWarning, kernels
-from mercer.data import as_data, as_structured
+from mercer import SVC, IndefiniteKernelWarning, kernels
+from mercer.data import as_data
 from mercer.kernels import (
     RBF,
     Bilinear,
@@ -44,6 +45,7 @@ from mercer.kernels import (
     exp,
     normalize,
 )
+from mercer.plot import DecisionRegionDisplay, KernelDisplay, KernelMatrixDisplay, house_style, new_figure
 
 PAGE = Path(__file__).parent.parent / "concepts" / "kernels.md"
 PICTURES = Path(__file__).parent / "kernels"
@@ -289,8 +291,10 @@ print(*by_weight.reasons)
 
 Each picture has three parts. Left: k(x, 1) as a function of x on the line. Middle: k(x, z) in the plane for z = (1,
 ½), the cross, for the first kernel, with positive values in blue and negative values in orange. Right: a machine
-with this kernel (C = 10), its boundary, its margins (dashed) and its support vectors (circled). For strings and
-sets the picture is the matrix of six words.
+with this kernel (C = 10), its boundary, its margins (dashed), its free support vectors (circles) and those at the
+bound (squares). For strings and sets the picture is the matrix of six words.
+`mercer.plot` draws such pictures for your own kernels and rows: `KernelDisplay`, `DecisionRegionDisplay` and
+`KernelMatrixDisplay`.
 """
 
 
@@ -324,13 +328,12 @@ def draw() -> None:
     """Draw the picture of every row that has kernels to draw."""
     import matplotlib as mpl
 
-    from mercer.plot.style import house_style
-
     PICTURES.mkdir(exist_ok=True)
     with house_style(), mpl.rc_context({"savefig.facecolor": "white", "font.size": 8.0, "axes.titlesize": 8.0}):
         for name, row in ROWS.items():
             if row.drawn:
-                figure = _words(row.drawn[0]) if row.drawn[0].is_structured else _plane(row)
+                first = row.drawn[0]
+                figure = _matrix(first) if first.is_structured else _plane(row)
                 save(figure, PICTURES / f"{name}.png", description(row))
 
 
@@ -346,97 +349,26 @@ def save(figure: Any, path: Path, what: str) -> None:
     Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True, pnginfo=note)
 
 
-def _plane(row: Row) -> Any:
-    from mercer.plot.style import INK, SERIES, new_figure
+def _matrix(kernel: Kernel) -> Any:
+    return KernelMatrixDisplay.from_kernel(kernel, WORDS, names=WORDS).figure_
 
+
+def _plane(row: Row) -> Any:
     figure, (line, plane, machine) = new_figure(8.0, 2.5, 1, 3)
-    drawn, least = row.drawn, 0.0 if row.positive else -3.0
-    x = np.linspace(least, 3.0, 241)
-    on_line = [as_data(np.pad(column[:, None], ((0, 0), (0, int(row.pairs))))) for column in (x, np.ones(1))]
-    for kernel, colour, style in zip(drawn, SERIES, ("-", "--", ":"), strict=False):
-        values = kernel.block(*on_line)[:, 0]
-        line.plot(x, values, style, color=colour, label=repr(kernel), linewidth=1.5)
-    line.axvline(1.0, color=INK, linewidth=0.4)
-    line.set(title="k(x, 1)", xlabel="x")
-    if len(drawn) > 1:
-        line.legend(
-            fontsize=5.5,
-            loc="upper left",
-            handlelength=2.0,
-            borderaxespad=0.4,
-            frameon=True,
-            facecolor="white",
-            framealpha=1.0,
-            edgecolor="none",
-        )
-        low, high = line.get_ylim()
-        line.set_ylim(low, high + 0.12 * (high - low) * len(drawn))
-    points, shape = _grid(least, 3.0, 61)
-    _map(plane, drawn[0].block(points, as_data([[1.0, 0.5]])).reshape(shape), least, 3.0)
-    plane.plot([1.0], [0.5], "+", color=INK, markersize=8)
-    plane.set(title="k(x, (1, ½))")
-    _machine(machine, drawn[0], 2.5 if row.positive else 0.0)
+    low = 0.0 if row.positive else -3.0
+    KernelDisplay.from_kernels(row.drawn, low=low, of_pairs=row.pairs, ax=[line, plane])
+    _machine(machine, row.drawn[0], 3.0 if row.positive else 0.0)
     return figure
 
 
 def _machine(axes: Any, kernel: Kernel, moved: float) -> None:
-    from sklearn.datasets import make_moons
-
-    from mercer import SVC
-    from mercer.plot.style import BLUE, INK, ORANGE
-
     X, y = make_moons(60, noise=0.2, random_state=3)
-    X = np.clip((X - X.mean(axis=0)) / X.std(axis=0), -2.5, 2.5) + moved
-    low, high = moved - 2.5, moved + 2.5
+    X = np.clip((X - X.mean(axis=0)) / X.std(axis=0), -2.3, 2.3) + moved
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IndefiniteKernelWarning)
         fitted = SVC(C=10.0, kernel=kernel).fit(X, y)
-    points, shape = _grid(low, high, 81)
-    f = fitted.decision_function(points.stored).reshape(shape)
-    _map(axes, np.clip(f, -1.5, 1.5), low, high, contours=False)
-    axis = np.linspace(low, high, 81)
-    axes.contour(axis, axis, f, [-1.0, 0.0, 1.0], colors=INK, linewidths=[0.6, 1.4, 0.6], linestyles=["--", "-", "--"])
-    for label, colour, marker in ((1, BLUE, "o"), (0, ORANGE, "s")):
-        axes.plot(*X[y == label].T, marker, color=colour, markersize=3, markeredgewidth=0)
-    axes.plot(*X[fitted.support_].T, "o", color=INK, markersize=5.5, markerfacecolor="none", markeredgewidth=0.5)
-    axes.set(title=f"{fitted.support_.size} of 60 rows are support vectors")
-
-
-def _grid(low: float, high: float, n: int) -> tuple[Any, tuple[int, int]]:
-    axis = np.linspace(low, high, n)
-    return as_data(np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)), (n, n)
-
-
-def _map(axes: Any, values: Any, low: float, high: float, contours: bool = True) -> None:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    from mercer.plot.style import BLUE, MUTED, ORANGE
-
-    shades = LinearSegmentedColormap.from_list("house", [ORANGE, "white", BLUE])
-    most = float(np.abs(values).max())
-    extent = (low, high, low, high)
-    axes.imshow(
-        values, cmap=shades, vmin=-most, vmax=most, extent=extent, origin="lower", alpha=0.6, interpolation="bilinear"
-    )
-    if contours and np.ptp(values) > 0.0:
-        axis = np.linspace(low, high, values.shape[0])
-        axes.contour(axis, axis, values, 7, colors=MUTED, linewidths=0.5)
-    axes.set(aspect="equal", xlabel="x₁", ylabel="x₂")
-
-
-def _words(kernel: Kernel) -> Any:
-    from mercer.plot.style import bare, new_figure, shaded_cells
-
-    rows = as_structured(WORDS)
-    values = kernel.block(rows, rows)
-    figure, (axes,) = new_figure(4.2, 2.5)
-    shaded_cells(axes, values / values.max())
-    for (i, j), value in np.ndenumerate(values):
-        axes.text(j, i, f"{value:.2f}".rstrip("0").rstrip("."), ha="center", va="center", fontsize=7)
-    axes.set_xticks(range(len(WORDS)), WORDS, rotation=30, ha="right")
-    axes.set_yticks(range(len(WORDS)), WORDS)
-    bare(axes)
-    return figure
+    DecisionRegionDisplay.from_estimator(fitted, X, y, ax=axes, legend=False)
+    axes.set(title=f"{fitted.support_.size} of 60 rows are support vectors", aspect="equal")
 
 
 if __name__ == "__main__":

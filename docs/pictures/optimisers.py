@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
+from mercer import KernelPerceptron
 from mercer.optimisers import (
     BatchSubgradient,
     CoordinateAscent,
@@ -37,6 +38,7 @@ from mercer.optimisers import (
     quadratic,
     separation,
 )
+from mercer.plot import INK, SERIES, DecisionRegionDisplay, PathDisplay, house_style, new_figure
 
 FOLDER = Path(__file__).parent / "optimisers"
 SECONDS = 5.0  # limit of each run
@@ -72,47 +74,29 @@ class Picture(NamedTuple):
 
 def gaps(problem: MeasuredProblem, optimisers: Sequence[Optimiser]) -> Any:
     """Draw the gaps of the optimisers against seconds, and against kernel values or steps."""
-    return compare(problem, optimisers, tol_gap=1e-8, max_seconds=SECONDS).plot()
+    return compare(problem, optimisers, tol_gap=1e-8, max_seconds=SECONDS).plot().figure_
 
 
 def path(problem: Any, optimisers: Sequence[Any]) -> Any:
     """Draw the steps of coordinate ascent over the contours of the function."""
-    from mercer.plot import FAINT, MUTED, SERIES, new_figure
-
     (optimiser,) = optimisers
-    points = np.array([step.point for step, _ in zip(optimiser.steps(problem, None), range(25), strict=False)])
-    figure, (axes,) = new_figure(4.2, 3.6)
-    axis = np.linspace(-2.5, 2.5, 201)
-    grid = np.stack(np.meshgrid(axis, axis), axis=-1)
-    values = grid @ problem.b - 0.5 * np.einsum("...i,ij,...j->...", grid, problem.A, grid)
-    axes.contour(axis, axis, values, 12, colors=FAINT, linestyles="-", linewidths=1.0)
-    axes.plot(*points.T, "-o", color=SERIES[0], markersize=3, linewidth=1.5)
-    place = {"xytext": (4, -12), "textcoords": "offset points", "ha": "right"}
-    axes.annotate("start (2, −2)", points[0], color=MUTED, bbox={"color": "white", "pad": 0.5}, **place)
-    axes.set(aspect="equal", xlabel="α₁", ylabel="α₂")
-    return figure
+    return PathDisplay.from_optimiser(optimiser, problem).figure_
 
 
 def mistakes(problem: Any, optimisers: Sequence[Optimiser]) -> Any:
     """Draw how many rows are wrong after each mistake, and the line that separates the classes in the end."""
-    from mercer.plot import INK, SERIES, new_figure
-
     (optimiser,) = optimisers
     run = optimiser.minimise(problem)
     figure, (left, right) = new_figure(8.0, 3.2, 1, 2)
     counts = [(row.n_steps, row.violation) for row in run.trace]
     left.step(*np.array(counts).T, where="post", color=SERIES[0], linewidth=1.5)
     left.set(xlabel="mistakes so far", ylabel="rows with y f(x) ≤ 0")
-    X, y = problem.table, problem.y
-    w = X.T @ (run.point.alpha * y)
-    for sign, color, marker, label in ((1.0, SERIES[0], "o", "y = +1"), (-1.0, SERIES[1], "s", "y = −1")):
-        right.plot(*X[y == sign].T, marker, color=color, markersize=4, markeredgewidth=0, label=label)
+    machine = KernelPerceptron().fit(problem.table, problem.y)
+    DecisionRegionDisplay.from_estimator(machine, problem.table, problem.y, margins=False, ax=right)
     chosen = run.point.alpha > 0.0
-    right.plot(*X[chosen].T, "o", color=INK, markersize=8, markerfacecolor="none", linestyle="none", label="α > 0")
-    ends = np.array([-3.0, 3.0])
-    right.plot(ends, -ends * w[0] / w[1], color=INK, linewidth=1.2, label="f(x) = 0")
-    right.set(aspect="equal", xlabel="x₁", ylabel="x₂", xlim=(-3, 3), ylim=(-3, 3))
-    right.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    right.plot(*problem.table[chosen].T, "o", color=INK, markersize=8, markerfacecolor="none", label="α > 0")
+    right.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    right.set(aspect="equal")
     return figure
 
 
@@ -161,8 +145,6 @@ def draw() -> None:
     """Draw every picture."""
     import matplotlib as mpl
     from kernels import save
-
-    from mercer.plot import house_style
 
     FOLDER.mkdir(exist_ok=True)
     with house_style(), mpl.rc_context({"savefig.facecolor": "white", "font.size": 8.0, "axes.titlesize": 8.0}):

@@ -19,6 +19,7 @@ from mercer.model_selection.metrics import grouped_share as grouped_share
 from mercer.model_selection.metrics import margin_losses as margin_losses
 from mercer.model_selection.metrics import mcnemar as mcnemar
 from mercer.model_selection.metrics import mean_interval as mean_interval
+from mercer.model_selection.metrics import reliability as reliability
 from mercer.model_selection.metrics import wilson_interval as wilson_interval
 from mercer.model_selection.regression_metrics import Deviations as Deviations
 from mercer.model_selection.regression_metrics import bootstrap as bootstrap

@@ -116,6 +116,39 @@ def grouped_share(hits: np.ndarray, groups: np.ndarray, level: float = 0.95) -> 
     return share_interval(share, variance, hits.size if variance > 0.0 else off.size, max(1, off.size - 1), level)
 
 
+def reliability(
+    predicted: np.ndarray, came_true: np.ndarray, n_groups: int = 10, groups: np.ndarray | None = None
+) -> list[tuple[float, Interval]]:
+    """Return groups of rows by predicted probability: its mean, and the share of rows for which it came true.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n,)
+        Probabilities.
+    came_true : ndarray of bool of shape (n,)
+    n_groups : int, default=10
+        Number of groups, of as many rows each, from the lowest to the highest probability.
+    groups : ndarray of shape (n,), optional
+        Groups of rows that are not independent; see :func:`grouped_share`.
+
+    Examples
+    --------
+    >>> [(mean, share.value) for mean, share in reliability(np.array([0.1, 0.9]), np.array([False, True]), 2)]
+    [(0.1, 0.0), (0.9, 1.0)]
+    """
+    if predicted.shape != came_true.shape or predicted.ndim != 1 or not 1 <= n_groups <= predicted.size:
+        raise ValueError(
+            f"there must be one probability a row and at least one row a group, got {predicted.shape} probabilities, "
+            f"{came_true.shape} rows and {n_groups} groups."
+        )
+    shares = []
+    for rows in np.array_split(np.argsort(predicted, kind="stable"), n_groups):
+        hits, units = came_true[rows], None if groups is None else groups[rows]
+        share = wilson_interval(int(hits.sum()), len(rows)) if units is None else grouped_share(hits, units)
+        shares.append((float(predicted[rows].mean()), share))
+    return shares
+
+
 def mean_interval(each: np.ndarray, groups: np.ndarray | None = None, level: float = 0.95) -> Interval:
     """Mean of numbers, with Student's t interval; numbers of one group count as dependent.
 

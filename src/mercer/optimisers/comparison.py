@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import Any, final
 
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Run
-from mercer.plot import GapCurve, gap_curves
+from mercer.plot import GapDisplay
 from mercer.solvers.interruption import Interruption
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @final
@@ -35,27 +32,16 @@ class Comparison(Sequence[Run]):
     def __getitem__(self, number):  # type: ignore[no-untyped-def]
         return self.runs[number]
 
-    def plot(self) -> Figure:
-        """Draw relative gaps against seconds, and against kernel values; see :func:`mercer.plot.gap_curves`.
+    def plot(self, ax: Any = None) -> GapDisplay:
+        """Draw relative gaps against seconds, and against kernel values; see :class:`mercer.plot.GapDisplay`.
 
-        The picture needs the extra ``study``. Runs without a bound of the optimum (perceptrons) are left out.
+        The picture needs the extra ``plot``. Runs without a bound of the optimum (perceptrons) are left out.
 
         Returns
         -------
-        Figure
+        GapDisplay
         """
-        curves = [
-            GapCurve(
-                repr(run.optimiser),
-                [row.relative_gap for row in run.trace],
-                [row.seconds for row in run.trace],
-                [row.n_steps for row in run.trace],
-                [row.n_kernel_values for row in run.trace],
-                run.optimiser.unit,
-            )
-            for run in self.runs
-        ]
-        return gap_curves(curves)
+        return GapDisplay.from_runs(self.runs, ax=ax)
 
     def __str__(self) -> str:
         head = f"{'optimiser':<32}{'status':<12}{'steps':>10} {'unit':<8}{'seconds':>9}{'kernel values':>15}{'gap':>10}"

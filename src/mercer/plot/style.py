@@ -1,4 +1,4 @@
-"""The common style of all pictures: a few colours, which also differ in lightness and line style."""
+"""The common style of all pictures: a few colours, which also differ in lightness, and markers, hatches and lines."""
 
 from __future__ import annotations
 
@@ -17,11 +17,22 @@ INK = "#24292f"
 MUTED = "#6b737c"
 FAINT = "#d5dae0"
 BLUE = "#0a63c9"
-ORANGE = "#b85000"
+ORANGE = "#d96b00"
 """Colours: text (`INK`), less important text and lines, faint lines, and the first two series."""
 
-SERIES = (BLUE, ORANGE, "#1a7f5a", "#8250c4", "#a0356b", "#6e6a00", "#00778a", MUTED)
-"""Colours of lines, in order of use."""
+SERIES = (BLUE, ORANGE, "#3d1a5b", "#cc78b8", "#1e9e6a", "#6b3a06", "#00778a", MUTED)
+"""Colours of lines and classes, in order of use. The first six differ for readers with any colour blindness."""
+
+MARKERS = ("o", "^", "D", "v", "P", "X", "*", "h")
+STYLES: tuple[Any, ...] = ("-", "--", "-.", (0, (1, 1.2)))
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oo")
+"""Markers, line styles and hatches, in the order of `SERIES`: they distinguish series in print without colours."""
+
+BARS: tuple[dict[str, Any], ...] = (
+    {"fill": True, "alpha": 0.45, "color": BLUE},
+    {"fill": False, "color": ORANGE, "hatch": "////", "linewidth": 1.6},
+)
+"""How the histograms of a first and of a second sample are drawn over each other."""
 
 STRONGEST = 0.55
 """Opacity of the darkest cell of a heat map, at which text stays readable on light and dark pages."""
@@ -37,9 +48,7 @@ _RC: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
+    "hatch.linewidth": 0.5,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
     "xtick.labelcolor": INK,
@@ -50,9 +59,18 @@ _RC: dict[Any, Any] = {
 }
 
 
+def require_matplotlib() -> None:
+    """Import matplotlib, or raise an error that says what to install."""
+    try:
+        import matplotlib as mpl  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"drawing needs matplotlib ({error}); install it with: pip install 'mercer[plot]'") from None
+
+
 @contextmanager
 def house_style() -> Iterator[None]:
     """Set mercer's matplotlib settings within a with block, and restore the previous settings afterwards."""
+    require_matplotlib()
     import matplotlib as mpl
 
     with mpl.rc_context(_RC):
@@ -63,11 +81,19 @@ def new_figure(
     width: float, height: float, n_rows: int = 1, n_columns: int = 1, **options: Any
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of the given size in inches and its axes, row by row; it is independent of pyplot."""
+    require_matplotlib()
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="compressed")
     axes = figure.subplots(n_rows, n_columns, squeeze=False, **options)
     return figure, list(axes.flat)
+
+
+def text_color() -> str:
+    """Return the colour of texts in the present style, for lines that must be seen on its background."""
+    import matplotlib as mpl
+
+    return str(mpl.rcParams["text.color"])
 
 
 def shaded_cells(axes: Axes, shares: np.ndarray) -> None:
@@ -77,6 +103,13 @@ def shaded_cells(axes: Axes, shares: np.ndarray) -> None:
     for (i, j), share in np.ndenumerate(shares):
         axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=(BLUE, STRONGEST * share), edgecolor="none"))
     axes.set(xlim=(-0.5, shares.shape[1] - 0.5), ylim=(shares.shape[0] - 0.5, -0.5))
+
+
+def shades(*, of_both_signs: bool = False) -> Any:
+    """Return a colour map from white to blue; for numbers of both signs from orange over white to blue."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("mercer", [ORANGE, "white", BLUE] if of_both_signs else ["white", BLUE])
 
 
 def bare(axes: Axes) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import binom
 
-from mercer.model_selection import Evaluation, Interval, grouped_share, wilson_interval
+from mercer.model_selection import Evaluation, Interval, reliability
 from mercer.studies.report.numbers import count
 from mercer.studies.result import Study
 from mercer.studies.scores import log_losses
@@ -42,14 +42,8 @@ def groups_of(test: Evaluation) -> list[tuple[float, Interval]]:
         predicted, came_true = test.probabilities[:, 1], test.codes == 1
     else:
         predicted, came_true = test.probabilities.max(axis=1), test.probabilities.argmax(axis=1) == test.codes
-    order = np.argsort(predicted, kind="stable")
-    n_groups = int(np.clip(len(order) // ROWS_A_GROUP, 1, MAX_GROUPS))
-    found = []
-    for rows in np.array_split(order, n_groups):
-        hits, units = came_true[rows], None if test.groups is None else test.groups[rows]
-        share = wilson_interval(int(hits.sum()), len(rows)) if units is None else grouped_share(hits, units)
-        found.append((float(predicted[rows].mean()), share))
-    return found
+    n_groups = int(np.clip(len(predicted) // ROWS_A_GROUP, 1, MAX_GROUPS))
+    return reliability(predicted, came_true, n_groups, test.groups)
 
 
 def log_loss(test: Evaluation) -> float:
@@ -104,5 +98,5 @@ def picture(study: Study) -> tuple[Figure, str]:
     """Draw the groups of rows, and those of logistic regression."""
     from mercer import plot
 
-    shown = [(one.name, groups_of(one.test)) for one in study.contenders[:2] if one.test.probabilities is not None]
-    return plot.calibration_curve(shown), trust(study)
+    shown = {one.name: groups_of(one.test) for one in study.contenders[:2] if one.test.probabilities is not None}
+    return plot.CalibrationDisplay(shown).to_figure(), trust(study)

@@ -187,24 +187,31 @@ class OfClasses(TaskPhrasing):
         accuracy = percent(svm.test.accuracy.value)
         found = {
             "confusion": (
-                plot.confusion_matrix(svm.test.confusion, labels_of(study).names),
+                plot.ConfusionMatrixDisplay(svm.test.confusion, labels_of(study).names).to_figure(),
                 f"Confusion matrix on the sealed rows; {accuracy} of them are on the diagonal.",
             ),
             "margins": (
-                plot.margin_distribution(svm.train.margins, svm.test.margins),
+                plot.MarginDisplay({"training": svm.train.margins, "sealed": svm.test.margins}).to_figure(),
                 "Histograms of the margins on training and on sealed rows.",
             ),
         }
         if svm.test.curves:
+            samples = {
+                "sealed": svm.test.curves,
+                "training": svm.train.curves,
+                f"{other.name} on sealed": other.test.curves,
+            }
             found["roc"] = (
-                plot.roc_curves(svm.test.curves, svm.train.curves, (other.name, other.test.curves)),
+                plot.RocCurveDisplay(samples).to_figure(),
                 f"ROC curves; area {svm.test.auc:.3f} on sealed rows and {svm.train.auc:.3f} on training rows.",
             )
         thresholds = thresholds_of(study)
         if thresholds is not None:
             curve = ThresholdCurve.of(thresholds.values, thresholds.positive)
             found["thresholds"] = (
-                plot.threshold_curves(curve, {one.goal: one.unsealed.value for one in thresholds.tuned[:2]}),
+                plot.ThresholdDisplay(
+                    curve, {one.goal: one.unsealed.value for one in thresholds.tuned[:2]}
+                ).to_figure(),
                 f"Recall, precision and false positive rate of “{thresholds.label}” by the threshold.",
             )
         return found

@@ -158,25 +158,25 @@ def pictures(study: Study) -> dict[str, tuple[Figure, str]]:
             "increase of the error rate" if _is_of_classes(study) else "increase of the unexplained share of variance"
         )
         found["importance"] = (
-            plot.column_importance(
+            plot.ImportanceDisplay(
                 [one.column for one in insight.columns], [one.increase for one in insight.columns], label
-            ),
+            ).to_figure(),
             columns_that_matter(study),
         )
     for number, one in enumerate(insight.dependences):
         means, label, names = _lines(study, one)
         found[f"dependence-{number}"] = (
-            plot.dependence(one.cells, means, one.column, label, names),
+            plot.DependenceDisplay(one.cells, means, one.column, label, names).to_figure(),
             f"Mean prediction by the cell of “{one.column}”, from {means.min():.3g} to {means.max():.3g}.",
         )
     if len(insight.curve.rows) > 1:
         found["learning"] = (
-            plot.learning_curve(
+            plot.LearningCurveDisplay(
                 insight.curve.rows,
                 [_as_read(study, one) for one in insight.curve.figures],
                 study.goal.figure_name,
                 [[_as_read(study, one) for one in folds] for folds in insight.curve.of_folds],
-            ),
+            ).to_figure(),
             "Cross-validated figure of merit by the number of training rows, and that of each fold.",
         )
     return found

@@ -34,7 +34,7 @@ try:
     from markupsafe import Markup
 
     from mercer.plot import MAX_CURVES, MAX_POINTS
-    from mercer.studies.report.heat_map import search_heat_map
+    from mercer.studies.report.heat_map import search_display
     from mercer.studies.report.svg import inline_svg
 except ImportError as error:
     raise ImportError(
@@ -142,7 +142,7 @@ def _figures(study: Study) -> dict[str, Markup]:
     pictures = (
         {
             "search": (
-                search_heat_map(study.search, partial(phrasing.short_figure, study.goal)),
+                search_display(study.search, partial(phrasing.short_figure, study.goal)).to_figure(),
                 f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
                 f"{study.svm.setting} with {best}.",
             )

@@ -132,14 +132,18 @@ class OfNumbers(TaskPhrasing):
         from mercer import plot
 
         svm, epsilon = study.svm, half_width(study)
+        display = plot.PredictionErrorDisplay({"sealed": svm.test, "training": svm.train}, epsilon=epsilon)
         return {
             "tube": (
-                plot.tube(svm.test, epsilon),
+                display.to_figure(),
                 f"True against predicted numbers on the sealed rows, and the tube of ±{quantity(epsilon)}.",
             ),
-            "residuals": (plot.residuals(svm.test, epsilon), "Residuals against predictions on the sealed rows."),
+            "residuals": (
+                display.to_figure(kind="residual_vs_predicted"),
+                "Residuals against predictions on the sealed rows.",
+            ),
             "distribution": (
-                plot.residual_distribution(svm.train, svm.test, epsilon),
+                display.to_figure(kind="residuals"),
                 "Histograms of the residuals on training and on sealed rows.",
             ),
         }
