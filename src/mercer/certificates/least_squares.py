@@ -10,11 +10,10 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.smooth import EvaluatedEvidence, Evaluation, gap_of, objective_rounding
+from mercer.data.rows import BLOCK_VALUES
 from mercer.problems.smooth import Objective
 
 _EPS = float(np.finfo(np.float64).eps)
-
-_BLOCK_VALUES = 1 << 22  # values of the columns that are made dense at a time: 32 MiB
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ def _about_means(objective: Objective, rows: Any) -> Iterator[tuple[slice, Float
     n, p = rows.shape
     total = float(objective.weights.sum())
     share = objective.weights / total
-    width = max(1, _BLOCK_VALUES // max(1, n))
+    width = max(1, BLOCK_VALUES // max(1, n))
     columns = rows if isinstance(rows, np.ndarray) else rows.tocsc()
     for first in range(0, p, width):
         part = slice(first, min(first + width, p))

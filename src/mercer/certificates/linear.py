@@ -18,6 +18,7 @@ from mercer.certificates.quadratic import QuadraticEvidence
 from mercer.certificates.smooth import EvaluatedEvidence, Evaluation, KKTNumbers, certify
 from mercer.certificates.status import Status
 from mercer.data import as_data
+from mercer.data.rows import BLOCK_VALUES
 from mercer.gram import Gram
 from mercer.gram.rows.exact_sums import exact_products
 from mercer.gram.rows.sweeps import column_squares, times, transposed_times
@@ -28,7 +29,7 @@ from mercer.problems.column_lengths import lengths_of
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.problems.losses import SAME, Extremes, Hinge, LinearLoss
 
-_OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
+OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
 CANCELLED = 1e-12  # share of the lengths of coefficients and of a column, below which their product counts as 0
 _AT_A_TIME = 16  # problems whose points are evaluated in one sweep
 
@@ -36,7 +37,6 @@ Products = tuple[FloatArray, FloatArray]
 """The products of the rows with w, (n,), and the sum of beta_i x_i for feasible coefficients, (q,)."""
 
 _EPS = float(np.finfo(np.float64).eps)
-_LONG_VALUES = 1 << 20  # values of a table that are converted to longdouble at a time: 16 MiB
 
 
 _TILE = 1 << 13  # rows whose losses are computed at a time
@@ -287,7 +287,7 @@ class LinearEvidence(WeightsEvidence):
             gap += unsure
             rounding += sums.of_losses + (rounding_of_sums(n) * sums.loss if stretch < np.inf else 0.0)
         infeasibility = max(sums.infeasibility, excess, imbalance)
-        if scaled > 2.0 * _OFF_BALANCE or excess > 1.0 or not np.isfinite(gap):
+        if scaled > 2.0 * OFF_BALANCE or excess > 1.0 or not np.isfinite(gap):
             gap = float("inf")
         rows, kkt = sums.conditions, None
         if rows is not None:
@@ -447,7 +447,7 @@ def long_products(table: Any, constant: float, w: FloatArray, beta: FloatArray) 
     m, p = table.shape
     long_w, long_beta = w.astype(np.longdouble), beta.astype(np.longdouble)
     z, v = np.empty(beta.shape), np.zeros(w.shape, dtype=np.longdouble)
-    height = max(1, _LONG_VALUES // max(1, p))
+    height = max(1, BLOCK_VALUES // max(1, p))
     for first in range(0, m, height):
         rows = slice(first, first + height)
         tile = table[rows].astype(np.longdouble)

@@ -9,13 +9,12 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.dual_point import rounding_of_sums
-from mercer.certificates.linear import WeightsEvidence, ball_of_objective, long_products
+from mercer.certificates.linear import OFF_BALANCE, WeightsEvidence, ball_of_objective, long_products
 from mercer.certificates.smooth import Evaluation
 from mercer.gram.rows.sweeps import column_squares, times, transposed_times
 from mercer.problems import inner
 from mercer.problems.softmax import SoftmaxProblem, beta_of, near_softmax, row_blocks, softmax_terms
 
-_OFF_BALANCE = 1e-9  # largest sum of a class's coefficients that counts as rounding, as a share of its charges
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -112,7 +111,7 @@ class SoftmaxEvidence(WeightsEvidence):
             if not problem.is_penalised:
                 left = np.abs(v) + errors
                 is_balanced = bool(
-                    (left <= _OFF_BALANCE * np.outer(lengths, np.full(n_classes, charge_square**0.5))).all()
+                    (left <= OFF_BALANCE * np.outer(lengths, np.full(n_classes, charge_square**0.5))).all()
                 )
                 shift = shift if is_balanced else 1.0
                 rounding += 2.0 * float((np.abs(w) * left).sum())
@@ -126,7 +125,7 @@ class SoftmaxEvidence(WeightsEvidence):
             of_losses += spread * loss + rounding_of_sums(w.size) * penalty
             if not problem.is_penalised:  # a loss of 0 is underflow, because no weights reach it
                 gap = max(gap, float(totals.sum()) * float(np.finfo(np.float64).tiny))
-        if shift > _OFF_BALANCE or beyond > 1.0 or not np.isfinite(gap):
+        if shift > OFF_BALANCE or beyond > 1.0 or not np.isfinite(gap):
             gap = float("inf")
         return Evaluation(
             primal=float(primal),

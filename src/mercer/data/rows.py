@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.checks import MAX_SHOWN, Array, Rows, not_finite_message
 
+BLOCK_VALUES = 1 << 20  # values of a temporary array: 8 MiB; in smaller products, threads have too little to do
 _BLOCK_ENTRIES = 1 << 18  # entries of a temporary array: 2 MiB in float64
 
 

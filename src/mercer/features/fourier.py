@@ -12,14 +12,13 @@ from sklearn.utils import check_random_state
 from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.data.arguments import check_count
+from mercer.data.rows import BLOCK_VALUES
 from mercer.estimators._base import HoldsKernel
 from mercer.features.feature_map import DenseMap
 from mercer.kernels import RBF, Gamma, Kernel, Laplacian, Matern, RationalQuadratic, as_kernel
 from mercer.kernels.parameters import number
 
 Random: TypeAlias = np.random.RandomState
-
-_BLOCK_ENTRIES = 1 << 20  # entries of a temporary array: 8 MiB; smaller products would not use several threads well
 
 
 def _of_gaussian(kernel: Any, shape: tuple[int, int], random: Random) -> FloatArray:
@@ -153,7 +152,7 @@ class RandomFourier(HoldsKernel, DenseMap):
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
         assert isinstance(rows, Vectors)
         m = self.frequencies_.shape[0]
-        height = max(1, _BLOCK_ENTRIES // (2 * m))
+        height = max(1, BLOCK_VALUES // (2 * m))
         # If the rows are float32, their own rounding limits the accuracy, so cosines in float32 are enough.
         block = np.empty((min(height, rows.n), 2 * m), dtype=rows.dtype)
         for first in range(0, rows.n, height):

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.data.rows import BLOCK_VALUES
 from mercer.gram import Gram
 
 Random: TypeAlias = np.random.RandomState
 
 _PROPOSALS = 128  # pivots proposed together, to share a pass over the rows; rejected ones cost 128² values in all
-_CHUNK = 1 << 20  # entries of a temporary array: 8 MiB
 _NOISE = 1e-14  # relative to the trace; a smaller residual is rounding error
 
 
@@ -69,7 +69,7 @@ def pivoted_cholesky(gram: Gram, n_landmarks: int, random: Random) -> IndexArray
         fresh = factor[k : k + rows.size]
         for _ in gram.fill_block(fresh, rows, None):
             pass
-        width = max(1, _CHUNK // rows.size)
+        width = max(1, BLOCK_VALUES // rows.size)
         for first in range(0, gram.n, width):
             part = slice(first, first + width)
             left = fresh[:, part] - at[:, accepted].T @ factor[:k, part]

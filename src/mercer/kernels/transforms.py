@@ -13,13 +13,13 @@ import numpy.typing as npt
 from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.data.lazy import lazy_property
+from mercer.data.rows import BLOCK_VALUES
 from mercer.kernels.algebra import OfOne, formula
 from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, finite, vectors
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import Op, Program
 from mercer.kernels.views import Column, Columns, through
 
-_BLOCK_VALUES = 1 << 20  # kernel values of a temporary block: 8 MiB
 ZERO_SHARE = 16 * 2.0**-53  # a k(x, x) below this share of its magnitude is 0 up to rounding
 
 
@@ -253,7 +253,7 @@ class Reference:
     def means(self, kernel: Kernel, rows: Data) -> FloatArray:
         """Return the weighted mean of k(x, r) over the reference rows r, for each row x."""
         found = np.empty(rows.n)
-        step = max(1, _BLOCK_VALUES // max(1, self.rows.n))
+        step = max(1, BLOCK_VALUES // max(1, self.rows.n))
         for first in range(0, rows.n, step):
             part = slice(first, first + step)
             found[part] = kernel.block(rows.rows(part), self.rows) @ self.weights

@@ -19,7 +19,7 @@ N_FOLDS = 5
 FitWithout = Callable[[IndexArray, IndexArray], FloatArray]
 """Gets the rows to train on and the rows that were left out; returns the values of the latter, (n_out, n_machines)."""
 
-_TIGHTER = 1e-2  # than the fit, so that values are those of the problem, and not of where a solver stopped
+TIGHTER = 1e-2  # than the fit, so that values are those of the problem, and not of where a solver stopped
 _MULTIPLIER = 2654435769  # 2^32 over the golden ratio: multiples of it are spread evenly, in step with no period
 
 
@@ -150,7 +150,7 @@ def cross_fitted(
     """
     folds = fold_numbers(codes, n_classes) if folds is None else folds
     peak, began = 0, time.perf_counter()
-    tighter = control.with_limits(replace(control.limits, tol=_TIGHTER * control.limits.tol))
+    tighter = control.with_limits(replace(control.limits, tol=TIGHTER * control.limits.tol))
 
     def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
         nonlocal peak

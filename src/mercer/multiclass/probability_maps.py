@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.data.user_warnings import warn_user
+from mercer.solvers.loop import HALVINGS
 
 _TIGHT = 1e-12
 """Gradient of the mean loss at which Newton's method stops, f in units of the largest |f|: the limit of float64."""
@@ -27,7 +28,6 @@ _JEFFREYS, _UNIFORM = 0.5, 1.0
 
 _RIDGE = 1e-12  # ridge of the Hessian (Lin, Lin & Weng); the solution does not depend on it
 _STEPS = 100  # largest number of Newton steps; about ten are usual
-_HALVINGS = 40  # largest number of halvings of a step; a shorter step is lost in rounding
 _SUFFICIENT = 1e-4  # Armijo's constant of the line search (Lin, Lin & Weng)
 
 
@@ -291,7 +291,7 @@ def _downhill(
     """Where the first step that decreases the loss enough leads, the loss there, and which have found one."""
     rounding = 4.0 * float(np.finfo(np.float64).eps) * values  # near the end, no decrease is to be seen
     step = np.ones(len(here))
-    for _ in range(_HALVINGS):
+    for _ in range(HALVINGS):
         there = here + step[:, None] * direction
         reached = some.losses(there)
         found: BoolArray = reached <= values + step * _SUFFICIENT * along + rounding

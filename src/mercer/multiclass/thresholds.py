@@ -12,8 +12,7 @@ import numpy.typing as npt
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_flag
 from mercer.multiclass.probability_maps import checked_weights
-
-_ROUNDED = 1e-12  # relative to a sum of weights; a goal that is missed by less counts as met
+from mercer.problems.problem import ROUNDED_SUM
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def tune_threshold(
         return curve.best(-curve.cost(*_checked_costs(costs)))
     if precision is not None:
         least = _checked_share("precision", precision, above=0.0)
-        met = curve.found & (curve.true >= (least - _ROUNDED) * (curve.true + curve.false))
+        met = curve.found & (curve.true >= (least - ROUNDED_SUM) * (curve.true + curve.false))
         if not met.any():
             raise ValueError(
                 f"precision={precision:g} cannot be reached on these values: the largest is "
@@ -154,11 +153,11 @@ def tune_threshold(
         return curve.best(curve.true, curve.precision, met=met)
     if recall is not None:
         least = _checked_share("recall", recall, above=0.0)
-        met = curve.true >= (least - _ROUNDED) * curve.true[-1]
+        met = curve.true >= (least - ROUNDED_SUM) * curve.true[-1]
         return curve.best(curve.precision, curve.true, met=met)
     assert false_positive_rate is not None
     most = _checked_share("false_positive_rate", false_positive_rate)
-    return curve.best(curve.true, -curve.false, met=curve.false <= (most + _ROUNDED) * curve.false[-1])
+    return curve.best(curve.true, -curve.false, met=curve.false <= (most + ROUNDED_SUM) * curve.false[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +246,7 @@ class ThresholdCurve:
         left = np.arange(self.thresholds.size) if met is None else np.flatnonzero(met)
         for goal in goals:
             most = goal[left].max()
-            left = left[goal[left] >= most - _ROUNDED * np.abs(goal).max()]
+            left = left[goal[left] >= most - ROUNDED_SUM * np.abs(goal).max()]
         at = left[np.argmin(np.abs(self.thresholds[left]))]
         true, false = float(self.true[at]), float(self.false[at])
         return Threshold(

@@ -12,9 +12,9 @@ from mercer._typing import FloatArray
 from mercer.data.arguments import check_learning_rate
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
+from mercer.solvers.loop import HALVINGS
 from mercer.solvers.rows.systems import solve_positive, weighted_gram
 
-_HALVINGS = 40  # halvings of a Newton step; then rounding prevents progress
 _LAST_STEPS = 10  # Newton steps whose progress is below rounding, after which the algorithm ends
 _ROUNDED = 64.0 * float(np.finfo(np.float64).eps)  # relative rounding error of an objective
 
@@ -132,7 +132,7 @@ class LogisticNewton(_LogisticOptimiser):
             second = weighted_gram(X, curvature, lambda: None) + np.diag(problem.problem.counted)
             step = -solve_positive(second, gradient)
             slope, rounding = float(gradient @ step), _ROUNDED * max(1.0, abs(value))
-            for halvings in range(_HALVINGS):
+            for halvings in range(HALVINGS):
                 length = 0.5**halvings
                 reached = _value(problem, w + length * step)
                 if reached <= value + 1e-4 * length * slope + rounding:

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.problems.problem import Loss, Problem, Problems, check_penalties, filled, inner, scaled_to_margin
+from mercer.problems.problem import (
+    ROUNDED_SUM,
+    Loss,
+    Problem,
+    Problems,
+    check_penalties,
+    filled,
+    inner,
+    scaled_to_margin,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +207,7 @@ def nu_svc_each(
     positive, edges = signs > 0.0, [0, *np.cumsum(sizes).tolist()]
     sides = [(weights[first:end], positive[first:end]) for first, end in pairwise(edges)]
     most = [largest_nu(float(v[side].sum()), float(v[~side].sum())) for v, side in sides]
-    if not nu > 0.0 or (nu > min(most) * (1.0 + _ROUNDED) and not lower_nu):
+    if not nu > 0.0 or (nu > min(most) * (1.0 + ROUNDED_SUM) and not lower_nu):
         raise ValueError(
             f"nu is infeasible: it must be > 0 and at most {min(most)!r}, twice the share of the smaller class (by "
             f"weight; of several classes, in the most unbalanced pair), got {nu}. Lower nu, or set "
@@ -224,7 +233,6 @@ def largest_nu(one: float, other: float) -> float:
     return 2.0 * min(one, other) / (one + other)
 
 
-_ROUNDED = 1e-12  # share of a sum of weights that may be a rounding error
 _LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # smallest width whose reciprocal is finite
 
 

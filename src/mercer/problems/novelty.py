@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.problems.problem import Loss, Problem, filled
+from mercer.problems.problem import ROUNDED_SUM, Loss, Problem, filled
 
 
 def one_class(weights: npt.ArrayLike, nu: float) -> Problem:
@@ -88,7 +88,7 @@ def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike, unit: float | None = None) -
     if not (penalties > 0.0).all():
         raise ValueError(f"C must be positive for every sample, got {penalties[~(penalties > 0.0)][0]}.")
     total, unit = float(penalties.sum()), float(penalties.max()) if unit is None else unit
-    if total < 1.0 - _ROUNDED:
+    if total < 1.0 - ROUNDED_SUM:
         raise ValueError(
             f"the penalties of all rows (n_samples = {lengths.size}) must sum to at least 1, or the smallest ball is "
             f"no ball at all, but they sum to {total:.6g}: C must be at least {_rounded_up(unit / total)} (got "
@@ -98,13 +98,10 @@ def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike, unit: float | None = None) -
     return _of_sum("SVDD", -0.5 * lengths, np.minimum(penalties, 1.0), min(1.0, total))
 
 
-_ROUNDED = 1e-12  # rounding error that a sum of penalties of 1 may have
-
-
 def _rounded_up(value: float) -> str:
     """Return the number rounded up to three digits."""
     last = 10.0 ** (floor(log10(value)) - 2)
-    return f"{ceil(value / last * (1.0 - _ROUNDED)) * last:.3g}"
+    return f"{ceil(value / last * (1.0 - ROUNDED_SUM)) * last:.3g}"
 
 
 def _of_sum(name: str, linear: FloatArray, most: FloatArray, total: float) -> Problem:

@@ -15,6 +15,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
 
 _ROUNDED = float(np.finfo(np.float64).eps)  # share of the summed sizes; a smaller sum is a rounding error of 0
+ROUNDED_SUM = 1e-12  # share of a sum of weights, penalties or counts that may be a rounding error
 _LEAST_PART = 1e-12  # smallest share of all box widths that a subset counts as, so that factors stay finite
 _ALIKE = 1e-9  # share of a box width that rounding of C and of weights may change
 _SHORT = 2048  # elements; below this length BLAS uses one thread and is faster than einsum

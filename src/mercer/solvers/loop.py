@@ -20,6 +20,9 @@ StepT = TypeVar("StepT")
 Result = TypeVar("Result")
 
 
+HALVINGS = 40  # of a step, until the objective falls; a shorter step is lost in rounding
+
+
 class Step(NamedTuple):
     """The state of an algorithm: number of steps, and the current violation and objective in the solver."""
 

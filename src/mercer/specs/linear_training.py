@@ -12,7 +12,7 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status
 from mercer.data import Vectors
-from mercer.multiclass.cross_fitting import by_folds, fold_numbers
+from mercer.multiclass.cross_fitting import TIGHTER, by_folds, fold_numbers
 from mercer.multiclass.training import make_tasks
 from mercer.solvers import Control
 from mercer.solvers.rows import LinearProblem, LinearSolution, TableRows, solve, solve_each
@@ -21,7 +21,6 @@ from mercer.specs.linear import LinearSpec, table_of
 MAX_ITER = 1000
 """Largest number of solver steps of a machine, as LinearSVC has by default."""
 
-_TIGHTER = 1e-2  # than the fit, so that values are those of the problem, and not of where a solver stopped
 
 Weigh = Callable[[IndexArray, FloatArray], FloatArray]
 """Returns the factor of C of each row of a machine, (m,), from its rows (m,) and their targets (m,)."""
@@ -162,7 +161,7 @@ def linear_values_by_folds(
     See :func:`mercer.multiclass.cross_fitting.cross_fitted`, which does the same with kernels.
     """
     began = time.perf_counter()
-    tighter = control.with_limits(replace(control.limits, tol=_TIGHTER * control.limits.tol))
+    tighter = control.with_limits(replace(control.limits, tol=TIGHTER * control.limits.tol))
 
     def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
         tasks = class_tasks(codes, n_classes, scheme, weigh, remaining)

@@ -13,6 +13,7 @@ from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import CSR, Data, Dense, Vectors
 from mercer.data.lazy import lazy_property
 from mercer.gram.backend import Backend, Tiles
+from mercer.gram.encodings.integers import LEAST_ENTRIES
 from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.instruction_set import counts_bits
 from mercer.kernels.program import Op, Program
@@ -23,7 +24,6 @@ TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
 
 _MOST_BITS = 4095  # columns; limit of the native code (native/gram/bit_tile.hpp)
 _MEMORY_SHARE = 4  # the memory limit must be at least this multiple of the bytes of all bits
-_LEAST_ENTRIES = 50_000  # entries; smaller dense tables are not checked
 _SAMPLE = 65  # rows of a dense table that are checked before all rows
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # most words a row: so many for each sparse entry, plus so many
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # error of a value of at most 1 that is rounded to single precision
@@ -187,7 +187,7 @@ def bit_form(
         return None
     if not isinstance(data, Vectors) or not 0 < data.p <= _MOST_BITS:
         return None
-    if (isinstance(data, Dense) and data.n * data.p < _LEAST_ENTRIES) or not counts_bits():
+    if (isinstance(data, Dense) and data.n * data.p < LEAST_ENTRIES) or not counts_bits():
         return None
     found = _two_values(data)
     if found is None:

@@ -17,7 +17,7 @@ from mercer.kernels.program import PASSES, Op, Program
 
 Units: TypeAlias = npt.NDArray[np.int32]
 
-_LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # entries and columns of the smallest table that is encoded
+LEAST_ENTRIES, LEAST_FEATURES = 50_000, 16  # entries and columns of the smallest table that is encoded
 _SAMPLE, _FIRST = 65, 4  # rows that are checked before all rows, and rows that are checked first
 _HALF_UNIT = 1.0001 * 2.0**-24  # largest relative difference of a number and its multiple: rounding to float32
 _LEAST_STEP = 2.0**-40  # smallest step; the largest one is its inverse (native/gram/integer_tile.hpp)
@@ -88,7 +88,7 @@ def integer_form(program: Program, data: Data, *, n_jobs: int | None, memory_lim
     It checks 4 rows, then 65 rows, and then all rows. The program must read one inner product or one squared distance
     of all features, because native tiles of integers have no other pass.
     """
-    if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
+    if not isinstance(data, Dense) or data.p < LEAST_FEATURES or data.n * data.p < LEAST_ENTRIES:
         return None
     passes, isa = {step for step in program if step[0] in PASSES}, select_isa()
     if len(passes) != 1 or not multiplies_integers(isa):

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from mercer._core import sparse_rows
 from mercer._typing import FloatArray
 from mercer.data import CSR, Data, Dense
+from mercer.gram.encodings.integers import LEAST_ENTRIES, LEAST_FEATURES
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import View
 
-_LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # entries and columns of the smallest table that is encoded
 _SAMPLE = 65  # rows that are checked first; an odd number, so that a median is one of the values
 _SHARE = 0.25  # largest share of entries that differ from their column's value; above it, dense tiles are faster
 _ENTRY_BYTES = 12  # bytes of a stored value and its index
@@ -49,7 +49,7 @@ def prevailing_values(
     A row may have `most_entries` other values on average, by default a quarter of its entries. It checks 65 rows. Only
     distances allow a shift, so the value is 0 if the program has other passes. Programs with views are not shifted.
     """
-    if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
+    if not isinstance(data, Dense) or data.p < LEAST_FEATURES or data.n * data.p < LEAST_ENTRIES:
         return None
     passes = [step for step in program if step[0] in PASSES]
     if any(isinstance(argument, View) for _, argument in passes):

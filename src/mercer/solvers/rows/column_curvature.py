@@ -16,18 +16,16 @@ from mercer.problems.linear import LinearProblem, Part
 from mercer.problems.smooth_terms import SmoothTerms
 from mercer.solvers.rows.costs import forms_model
 from mercer.solvers.rows.curvature import Anchor, Curvature
-from mercer.solvers.rows.lasso import best_along, minimise_lasso
+from mercer.solvers.rows.lasso import LEAST_ENTERING, PRODUCTS_ON_SIGNS, best_along, minimise_lasso
 from mercer.solvers.rows.systems import conjugate_gradients
 
 _FORCING = 0.05  # share of the violations of optimality that may be left in the model of a Newton step
-_LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
 _SLOW = 2.0  # multiple of that share which, if it is left, tells that other solvers are faster
 _MOST_EXACT = 2000  # columns of an exact step, which costs about their cube
 _MATRICES = 5  # matrices that an exact step holds at a time: its own, the scaled one, and the factor with a copy
 _EXACT_STEPS = 20  # active sets that an exact step tries
 _FEW_EXACT_STEPS = 5  # the same where another solver follows if these are not enough
 _CG_TOL = 0.1  # relative residual of conjugate gradients on the weights that are not 0
-_MOST_PRODUCTS = 200  # their steps
 _RIDGE = 1e-12  # share of a second derivative that is added to it in an exact step
 _MEMORY = 0.5  # share of a second derivative that a row keeps for the next step; steps would zigzag between kinks
 _FADING = 0.25  # of that share after a step at its full length
@@ -92,7 +90,7 @@ class ColumnCurvature(Curvature):
         gradient = anchor.weight * (w - anchor.centre) - pull
         violations = np.where(w == 0.0, np.maximum(0.0, np.abs(gradient) - l1), 0.0)
         nonzero, entering = np.flatnonzero(w), np.flatnonzero(violations)
-        most = max(_LEAST_ENTERING, nonzero.size)
+        most = max(LEAST_ENTERING, nonzero.size)
         if entering.size > most:
             order = np.argpartition(-violations[entering] * self._scales[entering], most)
             entering = entering[order[:most]]
@@ -181,7 +179,7 @@ class ColumnCurvature(Curvature):
         gradient = scales * (anchor.weight * (u - anchor.centre) - pull)[moving] + sums(curvature * change)
         start, penalty = u[moving] / scales, l1[moving] * scales
         step = conjugate_gradients(
-            product, -(gradient + penalty * np.sign(start)), lambda r: r / safe, tol=_CG_TOL, max_iter=_MOST_PRODUCTS
+            product, -(gradient + penalty * np.sign(start)), lambda r: r / safe, tol=_CG_TOL, max_iter=PRODUCTS_ON_SIGNS
         )
         along = values(step)
         bends = float(weight @ np.square(step) + curvature @ np.square(along))

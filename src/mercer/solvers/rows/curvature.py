@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,15 +17,13 @@ from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_t
 from mercer.gram.rows.table_rows import Block, RowNumbers
 from mercer.problems.linear import LinearProblem, Part
 from mercer.problems.smooth_terms import ProximalTerms, SmoothTerms
-from mercer.solvers.rows.lasso import minimise_lasso
+from mercer.solvers.rows.lasso import LEVENBERG, minimise_lasso
 from mercer.solvers.rows.systems import conjugate_gradients, solve_positive
 
 _FORCING = 0.03  # norm of the residual of conjugate gradients relative to the gradient, in the preconditioner's norm
-_MOST_PRODUCTS = 500  # steps of conjugate gradients for a direction
 _MOST_CHANGES = 100.0  # ratio of all changes of the matrix to its size, after which it is computed from scratch
 _PRODUCTS = 4e9  # squared columns times rows between two checks of the limits
 _SPARSE = 10.0  # time of a product of two entries of a sparse row, relative to that of one in a dense row
-_LEVENBERG = 1e-10  # ridge of the l1 problem, relative to the diagonal
 
 
 @dataclass(eq=False)
@@ -225,7 +223,7 @@ class GramCurvature(Curvature):
         if self.problem.l1_ratio == 0.0:
             return solve_positive(matrix, pull * scales, self.check) * scales
         if anchor is None:  # keep the step short in directions without curvature, where it is not unique
-            diagonal += np.where(diagonal > 0.0, _LEVENBERG * diagonal, 1.0)
+            diagonal += np.where(diagonal > 0.0, LEVENBERG * diagonal, 1.0)
         else:
             diagonal += anchor.weight * np.square(scales)
             pull = pull - anchor.weight * (w - anchor.centre)
@@ -304,8 +302,7 @@ class SweptCurvature(Curvature):
             return image
 
         right = (pull - problem.counted * w) * scales
-        about: dict[str, Any] = {"tol": _FORCING, "max_iter": _MOST_PRODUCTS}
-        return scales * conjugate_gradients(product, right, lambda residual: residual / diagonal, **about)
+        return scales * conjugate_gradients(product, right, lambda residual: residual / diagonal, tol=_FORCING)
 
     @property
     def memory_bytes(self) -> int:

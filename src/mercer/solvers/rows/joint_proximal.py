@@ -14,19 +14,15 @@ from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.joint_linear import JointLinearProblem, JointPoint
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.newton import Progress
+from mercer.solvers.rows.proximal_point import GROWTH, INNER, LARGEST_FACTOR, MOST_INNER
+from mercer.solvers.rows.row_solver import PROXIMAL_IDLE, StallCounter
 from mercer.solvers.rows.systems import conjugate_gradients, factor_positive, solve_positive
 
 _MOST_UNKNOWNS = 4_000  # weights up to which one matrix is factorised; otherwise there is a matrix for each class
 _FIRST_FACTOR = 1.0  # of the first proximal step
-_GROWTH = 4.0  # of the factor from one proximal step to the next
-_LARGEST_FACTOR = 1e6  # the rounding errors of decision values are multiplied by the factor
-_INNER = 0.05  # share of the gap to which Newton's method minimises a smoothed problem
-_MOST_INNER = 40  # Newton steps of a proximal step, after which the factor is reduced
-_IDLE = 20  # successive proximal steps that do not halve the gap, after which rounding prevents progress
 _SHORTENED = 0.05  # share of the slope at 0 that may be left at the end of a line search
 _MOST_TRIALS = 60  # lengths that a line search tries; usually 1 to 3
 _FORCING = 0.01  # relative residual of conjugate gradients
-_MOST_PRODUCTS = 300  # steps of conjugate gradients for a direction
 
 
 class _SweepValues(NamedTuple):
@@ -82,8 +78,8 @@ class JointProximalPoint:
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Work until the exact relative gap is at most `tol`, or until rounding prevents progress."""
-        least, idle = float("inf"), 0
-        while idle <= _IDLE:
+        stalls = StallCounter()
+        while stalls.idle <= PROXIMAL_IDLE:
             began = self.n_iter
             while True:
                 swept = self._sweep()
@@ -92,17 +88,16 @@ class JointProximalPoint:
                 yield Step(self.n_iter, gap, swept.progress.objective)
                 if gap <= tol:
                     return
-                is_close = swept.progress.distance <= _INNER * swept.progress.gap
-                if (is_close and self.n_iter > began) or self.n_iter - began >= _MOST_INNER or not self._move(swept):
+                is_close = swept.progress.distance <= INNER * swept.progress.gap
+                if (is_close and self.n_iter > began) or self.n_iter - began >= MOST_INNER or not self._move(swept):
                     break
                 self.n_iter += 1
-            idle = 0 if gap < 0.5 * least else idle + 1
-            least = min(least, gap)
+            stalls.count(gap)
             if not is_close and self.n_iter == began:
-                self.factor /= _GROWTH**2  # rounding errors, which the factor multiplies, prevent steps
+                self.factor /= GROWTH**2  # rounding errors, which the factor multiplies, prevent steps
                 continue
             self.shares = swept.shares
-            self.factor = min(_GROWTH * self.factor, _LARGEST_FACTOR) if is_close else 0.5 * self.factor
+            self.factor = min(GROWTH * self.factor, LARGEST_FACTOR) if is_close else 0.5 * self.factor
             self._refresh()
 
     def _shares_at(self, z: FloatArray) -> FloatArray:
@@ -170,7 +165,7 @@ class JointProximalPoint:
             turned = np.stack([block(residual[:, k]) for k, block in enumerate(blocks)], axis=1)
             return _balanced(turned).ravel()
 
-        found = conjugate_gradients(product, right.ravel(), precondition, tol=_FORCING, max_iter=_MOST_PRODUCTS)
+        found = conjugate_gradients(product, right.ravel(), precondition, tol=_FORCING)
         return found.reshape(right.shape) * scales
 
     def _matrix(self, active: np.ndarray, counts: np.ndarray, weights: FloatArray) -> FloatArray:

@@ -11,6 +11,9 @@ from mercer.solvers.rows.systems import solve_positive
 
 _ROUNDED = 1e-12  # violation, relative to the penalty and the size of the gradient, that counts as rounding
 _MOST_STEPS = 500  # active sets that are tried, if the caller does not say
+LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
+PRODUCTS_ON_SIGNS = 200  # steps of conjugate gradients on the weights that are not 0
+LEVENBERG = 1e-10  # share of a second derivative that is added to it, for directions without curvature
 _IDLE = 10  # successive steps without descent, after which rounding prevents progress
 _DESCENT = 1e-15  # relative decrease of the objective that counts as descent
 _PASSES = 10  # of coordinate descent before each active set, which finds most of the signs

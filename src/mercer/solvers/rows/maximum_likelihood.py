@@ -10,6 +10,7 @@ from mercer._typing import FloatArray
 from mercer.problems import inner
 from mercer.problems.softmax import beta_of
 from mercer.solvers.loop import Step
+from mercer.solvers.rows.row_solver import NEWTON_IDLE, StallCounter
 from mercer.solvers.rows.softmax_newton import SoftmaxNewton, SweepValues
 
 _PRECISE = 1e-9  # relative residual of a Newton system, whose solution makes the coefficients feasible
@@ -17,7 +18,6 @@ _NEAR = 0.01  # largest change of a decision value by a Newton step near a maxim
 _VANISHED = 1e-8  # share of the first loss below which a loss without a maximum of the likelihood is not followed
 _SEPARATED = 0.99 * float(np.log(2.0))  # loss of a row below which its class has a probability above 1/2
 _REFINEMENTS = 3  # Newton corrections of the coefficients
-_IDLE = 8  # successive Newton steps that do not halve the gap, after which rounding prevents progress
 
 
 class LikelihoodNewton(SoftmaxNewton):
@@ -32,7 +32,7 @@ class LikelihoodNewton(SoftmaxNewton):
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make Newton steps until the relative gap is at most `tol`, or the classes prove to be separable."""
-        least, idle, first = float("inf"), 0, None
+        stalls, first = StallCounter(), None
         while True:
             swept = self.sweep()
             first = swept.primal if first is None else first
@@ -45,9 +45,7 @@ class LikelihoodNewton(SoftmaxNewton):
             self._change = change if is_near else None
             if relative <= tol or not np.isfinite(gap) or gap <= tol * _VANISHED * first or self._separates():
                 return
-            idle = 0 if gap < 0.5 * least else idle + 1
-            least = min(least, gap)
-            if idle > _IDLE or not self.move(swept, direction, change):
+            if stalls.count(gap) > NEWTON_IDLE or not self.move(swept, direction, change):
                 return
             self.n_iter += 1
 

@@ -21,7 +21,7 @@ from mercer.solvers.loop import Step
 from mercer.solvers.rows.curvature import Anchor, Curvature, CurvatureOf, Sweep
 from mercer.solvers.rows.row_solver import LinearSolver
 
-_FULL = 0.3  # share of the slope at 0 that may be left at length 1, so that no line search is made
+FULL = 0.3  # share of the slope at 0 that may be left at length 1, so that no line search is made
 _SHORTENED = 0.01  # share of the slope at 0 that may be left at the end of a line search
 _FIRST_LENGTHS = np.array([1.0, 0.3, 0.03])  # of a line search if the step overflows at length 1
 _BRACKET = 1e-9  # relative width of the bracket of a length at which a line search ends
@@ -133,7 +133,7 @@ def newton(
             return
         sweep = curvature.sweep(point.w + line.direction, step, check)
         slope = line.full_slope(sweep.pull)
-        if abs(slope) <= _FULL * -line.slope:
+        if abs(slope) <= FULL * -line.slope:
             point.w = point.w + line.direction
             point.z, step = step, point.z
         else:

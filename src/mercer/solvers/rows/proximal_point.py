@@ -15,18 +15,17 @@ from mercer.problems.smooth_terms import ProximalTerms
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.curvature import Anchor, CurvatureOf
 from mercer.solvers.rows.newton import Point, Progress, dual_point_of, newton
-from mercer.solvers.rows.row_solver import LinearSolver
+from mercer.solvers.rows.row_solver import PROXIMAL_IDLE, LinearSolver, StallCounter
 
 _FIRST_FACTOR = 0.1  # of the first proximal step, in units of C over the spread of the targets
 _WARM = 30.0  # times larger is the first factor of a warm start
-_LARGEST_FACTOR = 1e6  # in the same units; the rounding errors of decision values are multiplied by the factor
+LARGEST_FACTOR = 1e6  # in the same units; the rounding errors of decision values are multiplied by the factor
 _REFRESHED = 1e3  # factor from which decision values are computed from w again for each proximal step
-_GROWTH = 4.0  # of the factor from one proximal step to the next
-_INNER = 0.05  # share of the gap to which Newton's method minimises a smoothed problem
-_MOST_INNER = 40  # Newton steps of a proximal step, after which the factor is reduced
+GROWTH = 4.0  # of the factor from one proximal step to the next
+INNER = 0.05  # share of the gap to which Newton's method minimises a smoothed problem
+MOST_INNER = 40  # Newton steps of a proximal step, after which the factor is reduced
 _MOST_OUTER = 200  # proximal steps
 _SMALL_GAP = 1e-3  # relative gap below which a proximal step without a Newton step should not increase it
-_IDLE = 20  # successive proximal steps that do not halve the gap, after which rounding prevents progress
 
 
 class ProximalPoint(LinearSolver):
@@ -49,7 +48,7 @@ class ProximalPoint(LinearSolver):
     ) -> None:
         super().__init__(problem, check)
         assert problem.loss.kind.bounded
-        self.idle = 0  # successive proximal steps that did not halve the gap
+        self._stalls = StallCounter()
         self.unit = unit_of(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
         self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
@@ -81,7 +80,7 @@ class ProximalPoint(LinearSolver):
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make proximal steps."""
-        least = float("inf")
+        stalls = self._stalls = StallCounter()
         for _ in range(_MOST_OUTER):
             last: list[Progress] = []
             began = self.n_iter
@@ -91,7 +90,7 @@ class ProximalPoint(LinearSolver):
                 return (
                     progress.relative_gap <= tol
                     or (self.n_iter > began and self._is_close(progress))
-                    or self.n_iter - began >= _MOST_INNER
+                    or self.n_iter - began >= MOST_INNER
                 )
 
             about = self.problem, self.terms, self.point, self.curvature
@@ -99,21 +98,19 @@ class ProximalPoint(LinearSolver):
                 self.n_iter = step.n_iter
                 yield step
             gap = last[0].relative_gap
-            self.idle = 0 if gap < 0.5 * least else self.idle + 1
-            least = min(least, gap)
-            if gap <= tol or self.idle > _IDLE:
+            if stalls.count(gap) > PROXIMAL_IDLE or gap <= tol:
                 return
-            is_worse = least < gap < _SMALL_GAP
+            is_worse = stalls.least < gap < _SMALL_GAP
             if self.n_iter == began and (is_worse or not self._is_close(last[0])):
                 # Rounding errors, which the factor multiplies, prevent steps. Moving on would only add them up.
-                self.terms.step /= _GROWTH**2
+                self.terms.step /= GROWTH**2
                 continue
             for part in self.problem.row_parts():
                 self.terms.move(part, self.point.z[part.block.at])
-            if self.n_iter - began >= _MOST_INNER or not self._is_close(last[0]):
+            if self.n_iter - began >= MOST_INNER or not self._is_close(last[0]):
                 self.terms.step *= 0.5  # Newton's method did not solve the smoothed problem
-            elif not self.idle or self.terms.step * self.unit < _REFRESHED:
-                self.terms.step = min(_GROWTH * self.terms.step, _LARGEST_FACTOR / self.unit)
+            elif not stalls.idle or self.terms.step * self.unit < _REFRESHED:
+                self.terms.step = min(GROWTH * self.terms.step, LARGEST_FACTOR / self.unit)
             if self.terms.step * self.unit > _REFRESHED:
                 self.point.is_stale = True
 
@@ -123,8 +120,8 @@ class ProximalPoint(LinearSolver):
         With the l1 penalty, the gap is proportional to the root of the distance, by which v exceeds its bounds. Each
         proximal step that does not halve the gap makes the next one more exact.
         """
-        share = 1.0 if self.problem.l1_ratio == 0.0 else min(1.0, progress.relative_gap) * 0.5**self.idle
-        return progress.distance <= _INNER * share * progress.gap
+        share = 1.0 if self.problem.l1_ratio == 0.0 else min(1.0, progress.relative_gap) * 0.5**self._stalls.idle
+        return progress.distance <= INNER * share * progress.gap
 
     def _anchor(self) -> Anchor | None:
         """Return the term that keeps w near the last one, for the l1 penalty, which has no curvature itself."""

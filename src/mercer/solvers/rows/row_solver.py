@@ -11,6 +11,22 @@ from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.loop import Step
 
+NEWTON_IDLE, PROXIMAL_IDLE = 8, 20
+"""Successive Newton steps, and proximal steps, without progress, after which rounding prevents it."""
+
+
+class StallCounter:
+    """Counts successive steps in which a measure, such as the gap, does not fall below a share of its least value."""
+
+    def __init__(self, share: float = 0.5) -> None:
+        self._share, self.least, self.idle = share, float("inf"), 0
+
+    def count(self, measure: float) -> int:
+        """Return the number of successive steps without progress, this one included."""
+        self.idle = 0 if measure < self._share * self.least else self.idle + 1
+        self.least = min(self.least, measure)
+        return self.idle
+
 
 class LinearSolver(ABC):
     """One algorithm, with the point that it has reached.

@@ -14,15 +14,13 @@ from mercer.problems.column_lengths import column_lengths
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.interior_point import copied, real_type, workspace_bytes
-from mercer.solvers.rows.lasso import minimise_lasso
-from mercer.solvers.rows.row_solver import LinearSolver
+from mercer.solvers.rows.lasso import LEVENBERG, minimise_lasso
+from mercer.solvers.rows.row_solver import NEWTON_IDLE, LinearSolver, StallCounter
 from mercer.solvers.rows.systems import solve_graded, solve_positive
 
 _MOST_STEPS = 500
 _HALVINGS = 60  # of a step that does not descend
 _ENOUGH = 0.1  # share of the slope along a step by which the objective must fall
-_IDLE = 8  # successive steps that do not halve the expected decrease, after which rounding prevents progress
-_LEVENBERG = 1e-10  # ridge of the l1 problem, relative to the diagonal
 
 
 class ScaledNewton(LinearSolver):
@@ -73,7 +71,7 @@ class ScaledNewton(LinearSolver):
         if not self._has_l1:
             step = (solve_positive if self._real == np.float64 else solve_graded)(matrix, -gradient)
             return step, gradient @ step
-        diagonal += np.where(diagonal > 0.0, _LEVENBERG * diagonal, 1.0)
+        diagonal += np.where(diagonal > 0.0, LEVENBERG * diagonal, 1.0)
         linear = gradient - matrix @ u
         model = (part.astype(np.float64) for part in (matrix, linear, self._l1, u))
         found = minimise_lasso(*model)
@@ -85,7 +83,7 @@ class ScaledNewton(LinearSolver):
         Called again, because the certificate is not good enough, it goes on until rounding prevents progress.
         """
         tol, self._is_last = (0.0 if self._is_last else tol), True
-        idle, least = 0, float("inf")
+        stalls = StallCounter()
         with np.errstate(all="ignore"):
             value = self._value(self._u)
             for _ in range(_MOST_STEPS):
@@ -93,9 +91,7 @@ class ScaledNewton(LinearSolver):
                 step, slope = self._step(self._u)
                 left = float(-0.5 * slope / value) if value > 0.0 else 0.0
                 yield Step(self.n_iter, max(0.0, left), float(value))
-                idle = 0 if left < 0.5 * least else idle + 1
-                least = min(least, left)
-                if not left > tol or (idle > _IDLE and left < 1e-6):
+                if not left > tol or (stalls.count(left) > NEWTON_IDLE and left < 1e-6):
                     return
                 length = self._real.type(1)
                 for _ in range(_HALVINGS):

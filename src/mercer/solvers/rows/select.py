@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from mercer.solvers.rows.interior_point import InteriorPoint, interior_fits
 from mercer.solvers.rows.newton import SmoothNewton
 from mercer.solvers.rows.proximal_point import ProximalPoint
 from mercer.solvers.rows.refinement import evaluated
-from mercer.solvers.rows.row_solver import LinearSolver
+from mercer.solvers.rows.row_solver import LinearSolver, StallCounter
 from mercer.solvers.rows.scaled_newton import ScaledNewton
 from mercer.solvers.rows.sifting import Sifting, sifting_fits
 from mercer.solvers.rows.smaller_charges import SmallerCharges
@@ -101,7 +102,7 @@ def solve(
             monitor,
             trace,
             after_step,
-            _MAX_IDLE_STEPS if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
+            _MAX_IDLE_STEPS if has_other and not isinstance(solver, Sifting | DescentSolver) else math.inf,
         )
         peak = solver.memory_bytes
         for method in _followers(problem, best.evidence.beta) if has_other else ():
@@ -185,7 +186,7 @@ def _run(
     monitor: SolverMonitor,
     trace: list[TraceRow],
     after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
-    max_idle: int | None = None,
+    max_idle: float = math.inf,
 ) -> _Reached:
     """Run a solver; see :func:`until_certified`.
 
@@ -210,17 +211,15 @@ def _followed(
     solver: LinearSolver,
     tol: float,
     after_step: Callable[[Callable[[], LinearPoint]], None] | None,
-    max_idle: int | None,
+    max_idle: float,
 ) -> Iterator[Step]:
     """Yield the steps of a solver, and call `after_step` after each; end after `max_idle` steps without progress."""
-    least, since = float("inf"), 0
+    stalls = StallCounter()
     for step in solver.steps(tol):
         if after_step is not None:
             after_step(solver.point_reached)
         yield step
-        since = 0 if step.violation < 0.5 * least else since + 1
-        least = min(least, step.violation)
-        if max_idle is not None and since > max_idle:
+        if stalls.count(step.violation) > max_idle:
             return
 
 

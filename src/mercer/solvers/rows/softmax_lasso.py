@@ -14,25 +14,21 @@ from mercer.certificates.softmax import penalty_gap
 from mercer.gram.rows.sweeps import transposed_times
 from mercer.problems import inner
 from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, near_softmax, shares_of, softmax_terms
-from mercer.solvers.loop import Step
-from mercer.solvers.rows.lasso import best_along, minimise_lasso
+from mercer.solvers.loop import HALVINGS, Step
+from mercer.solvers.rows.lasso import LEAST_ENTERING, LEVENBERG, PRODUCTS_ON_SIGNS, best_along, minimise_lasso
+from mercer.solvers.rows.row_solver import PROXIMAL_IDLE, StallCounter
 from mercer.solvers.rows.softmax_newton import SoftmaxNewton
 from mercer.solvers.rows.systems import conjugate_gradients
 
 _INSIDE = 1.0 - 1e-13  # largest |sum_i beta_i x_ij| with the l1 penalty; the limit is 1, and sums are rounded
-_LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
 _LARGEST_BLOCK = 1_600  # weights whose second derivatives are factorised together; their matrix has 20 MB
-_IDLE = 20  # successive steps that do not lower the gap, after which rounding prevents progress
-_RIDGE = 1e-10  # share of a second derivative that is added to it, for directions without curvature
 _DECREASE = 1e-4  # share of the decrease by the model that a step must reach
-_HALVINGS = 40  # of a step
 _WORK = 1 << 27  # multiplications between two checks of the limits
 _GROWTH = 10.0  # of C from one problem to the next, before the problem itself
 _ROUGH, _ROUGH_STEPS = 0.03, 10  # relative gap, and most steps, of problems with a smaller C
 _FORCING = 1e-3  # largest share of the violations of optimality that may be left in a model; the relative gap if less
 _ACTIVE_SETS = 100  # that are tried for a model
 _CG_TOL = 0.01  # relative residual of conjugate gradients on the weights that are not 0
-_MOST_PRODUCTS = 200  # their steps
 _SIGN_STEPS = 3  # on these weights, after a visit of all blocks
 
 
@@ -94,7 +90,7 @@ class SoftmaxLasso(SoftmaxNewton):
 
     def _stage(self, tol: float, most: int | None) -> Iterator[Step]:
         """Make Newton steps until the relative gap is at most `tol`, at most `most` of them."""
-        least, idle, r, first = float("inf"), 0, self.problem.l1_ratio, self.n_iter
+        stalls, r, first = StallCounter(share=0.99), self.problem.l1_ratio, self.n_iter
         while True:
             self.balance(3)
             part = self.part
@@ -108,15 +104,13 @@ class SoftmaxLasso(SoftmaxNewton):
             yield Step(self.n_iter, relative, primal)
             if relative <= tol or self.n_iter - first == most:
                 return
-            idle = 0 if gap < 0.99 * least else idle + 1
-            least = min(least, gap)
-            if idle > _IDLE:
+            if stalls.count(gap) > PROXIMAL_IDLE:
                 return
             violations = np.where(self.w == 0.0, np.maximum(0.0, np.abs(v) - r), 0.0) * self.counted
             active = (self.w != 0.0) | (self.counted == 0.0)
             nonzero = int(active.sum())
             entering = np.flatnonzero(violations)
-            room = max(_LEAST_ENTERING, nonzero)
+            room = max(LEAST_ENTERING, nonzero)
             if entering.size > room:
                 sizes = (violations * self._scales[:, None]).ravel()[entering]
                 entering = entering[np.argpartition(-sizes, room)[:room]]
@@ -187,7 +181,7 @@ class SoftmaxLasso(SoftmaxNewton):
         counted = self.counted[columns, 0]
         w = self.w[columns, classes]
         diagonal = np.einsum("jj->j", matrix)
-        diagonal += _RIDGE * diagonal + (1.0 - r) * counted * np.square(scales)
+        diagonal += LEVENBERG * diagonal + (1.0 - r) * counted * np.square(scales)
         diagonal += np.where(diagonal > 0.0, 0.0, 1.0)
         u = w / scales
         gradient = ((1.0 - r) * counted * w) * scales - pull
@@ -232,7 +226,7 @@ class SoftmaxLasso(SoftmaxNewton):
         u, penalty = w / scales, r * counted * scales
         gradient = scales * ((1.0 - r) * counted * w - self.pulled(beta)[at])
         step = conjugate_gradients(
-            product, -(gradient + penalty * np.sign(u)), lambda s: s / safe, tol=_CG_TOL, max_iter=_MOST_PRODUCTS
+            product, -(gradient + penalty * np.sign(u)), lambda s: s / safe, tol=_CG_TOL, max_iter=PRODUCTS_ON_SIGNS
         )
         reached, _ = best_along(u, step, gradient, penalty, float(step @ product(step)))
         model = float(gradient @ (reached - u)) + float(penalty @ (np.abs(reached) - np.abs(u)))
@@ -248,7 +242,7 @@ class SoftmaxLasso(SoftmaxNewton):
         part, step = self.part, aim - w
         value = inner(part.charges, self.shares()[1]) + self._penalty_of(self.w)
         length = 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(HALVINGS):
             self.check()
             moved = self.w.copy()
             moved[at] = aim if length == 1.0 else w + length * step

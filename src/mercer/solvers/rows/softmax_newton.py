@@ -14,19 +14,17 @@ from mercer.gram.rows.sweeps import times as times_rows
 from mercer.problems import inner
 from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, row_blocks, shares_of
-from mercer.solvers.loop import Step
+from mercer.solvers.loop import HALVINGS, Step
 from mercer.solvers.rows.joint_proximal import root_of
-from mercer.solvers.rows.systems import conjugate_gradients, factor_positive, solve_positive
+from mercer.solvers.rows.newton import FULL
+from mercer.solvers.rows.row_solver import NEWTON_IDLE, StallCounter
+from mercer.solvers.rows.systems import MOST_PRODUCTS, conjugate_gradients, factor_positive, solve_positive
 
-_FULL = 0.3  # share of the slope at 0 that may be left at length 1, so that no line search is made
-_IDLE = 8  # successive Newton steps that do not halve the gap, after which rounding prevents progress
 _SMALL, _MOST_UNKNOWNS = 5e7, 600  # multiplications and weights up to which second derivatives are factorised
 _SHARE_IF_SMALL = 1e-3  # of the tolerance, for small problems: a step more is cheap, and doubles the digits
 _FORCING = 0.1  # largest relative residual of conjugate gradients
-_MOST_PRODUCTS = 500  # steps of conjugate gradients for a direction
 _CHEAP = 10.0  # products that a factorisation may cost, up to which it is made at once
 _SHIFTS, _SHIFTS_IF_SMALL = 1, 10  # Newton steps for the biases after each step of the weights
-_HALVINGS = 40  # of such a step, until the losses decrease
 _MOST_SHIFTS = 30  # Newton steps for the biases at the end
 _BALANCED = 1e-14  # largest sum of a class's coefficients, as a share of all charges, that counts as rounding
 _MOST_FACTORED = 4_000  # rows or columns of a matrix that is factorised
@@ -115,15 +113,13 @@ class SoftmaxNewton:
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress."""
-        least, idle = float("inf"), 0
+        stalls = StallCounter()
         while True:
             swept = self.sweep()
             yield Step(self.n_iter, swept.relative_gap, swept.primal)
             if swept.relative_gap <= tol:
                 return
-            idle = 0 if swept.gap < 0.5 * least else idle + 1
-            least = min(least, swept.gap)
-            if idle > _IDLE:
+            if stalls.count(swept.gap) > NEWTON_IDLE:
                 return
             direction = self.direction(swept, min(_FORCING, swept.relative_gap**0.5))
             if not self.move(swept, direction, self.times(direction)):
@@ -171,7 +167,7 @@ class SoftmaxNewton:
             second.flat[:: n_classes + 1] += bends + 1e-14 * mass
             step = np.linalg.lstsq(second + bends.mean() / n_classes, missing, rcond=1e-14)[0]
             step -= step.mean()
-            for _ in range(_HALVINGS):
+            for _ in range(HALVINGS):
                 moved = shares_of(self.z + step, part.codes)
                 if inner(part.charges, moved[1]) <= loss + 1e-14 * abs(loss):
                     break
@@ -212,7 +208,7 @@ class SoftmaxNewton:
         if not at_zero < 0.0:
             return False
         full = slope(1.0)
-        length = 1.0 if abs(full) <= _FULL * -at_zero else root_of(slope, at_zero, self.check)
+        length = 1.0 if abs(full) <= FULL * -at_zero else root_of(slope, at_zero, self.check)
         if length == 0.0:
             return False
         self.w = self.w + length * direction
@@ -243,7 +239,7 @@ class SoftmaxNewton:
         for _ in range(2):
             if costs.fits and self._spent >= costs.factor:
                 self._factor, self._spent, is_bought = self._factorised(curvature), 0.0, True
-            most = _MOST_PRODUCTS
+            most = MOST_PRODUCTS
             if costs.fits and not is_bought:
                 most = int(min(most, max(1.0, np.ceil((costs.factor - self._spent) / costs.product))))
             start = solution if solution.any() else None

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from scipy.linalg import cho_solve
 
 from mercer._typing import FloatArray
-from mercer.gram.factorisation import Check, cholesky, no_check
+from mercer.gram.factorisation import WORK, Check, cholesky, no_check
 
 _FIRST_RIDGE = 1e-14  # relative to the diagonal; tried after a factorisation fails
 _RIDGE_GROWTH = 100.0
 _REFINEMENTS = 30  # steps of conjugate gradients that correct a factorised matrix with a ridge
 _REFINED = 1e-10  # relative residual at which they stop
+MOST_PRODUCTS = 500  # steps of conjugate gradients, if the caller does not say
 _PANEL = 256  # rows of a sparse table that are multiplied at a time
-_PRODUCTS = 1e9  # multiplications of a matrix product between two checks of the limits, about 50 ms
 
 
 def solve_positive(matrix: FloatArray, right: FloatArray, check: Check = no_check) -> FloatArray:
@@ -82,7 +82,7 @@ def weighted_gram(table: Any, weights: FloatArray, check: Callable[[], None]) ->
         tiles = (sp.diags_array(np.sqrt(weights)) @ table).tocsc().T.tocsr()
         return _sparse_products(tiles, check)
     matrix = np.zeros((q, q), dtype=table.dtype)
-    height = max(1, int(_PRODUCTS / max(1, q * q)))
+    height = max(1, int(WORK / max(1, q * q)))
     for first in range(0, table.shape[0], height):
         rows = slice(first, first + height)
         tile = table[rows] * np.sqrt(weights[rows])[:, None]
@@ -108,7 +108,7 @@ def weighted_products(table: Any, weights: FloatArray, check: Callable[[], None]
     if sp.issparse(table):
         return _sparse_products((table @ sp.diags_array(np.sqrt(weights))).tocsr(), check)
     matrix = np.zeros((m, m), dtype=table.dtype)
-    width = max(1, int(_PRODUCTS / max(1, m * m)))
+    width = max(1, int(WORK / max(1, m * m)))
     for first in range(0, table.shape[1], width):
         columns = slice(first, first + width)
         tile = table[:, columns] * np.sqrt(weights[columns])
@@ -158,7 +158,7 @@ def conjugate_gradients(
     *,
     start: FloatArray | None = None,
     tol: float,
-    max_iter: int,
+    max_iter: int = MOST_PRODUCTS,
 ) -> FloatArray:
     """Solve a positive semidefinite system by preconditioned conjugate gradients, from `start` or 0.
 

@@ -18,13 +18,12 @@ from mercer.gram.threads import blas_threads
 from mercer.kernels.kernel import finite
 from mercer.problems.smooth import Objective
 from mercer.solvers.control import Control
-from mercer.solvers.loop import SolverMonitor, Step, drive
+from mercer.solvers.loop import HALVINGS, SolverMonitor, Step, drive
 
 _MOST_INNER = 1000  # conjugate gradient steps per Newton step; more would be needed only in hopelessly bad conditions
 _PRODUCTS = 100  # typical number of products with K in a Newton step; used to choose the number of threads
 _MEMORY_BOUND = 8  # multiplications that take as long as one of a product with few columns, which waits for memory
 _LEAST_ROWS = 64  # rows; smallest part of a product
-_HALVINGS = 40  # halvings of a Newton step; then rounding prevents progress
 _MOST_IDLE = 10  # successive Newton steps without progress beyond rounding, after which the solver stops
 _FULL_STEP = 1e-3
 """Largest change of a decision value for which a full Newton step is made without a line search. Second derivatives of
@@ -222,7 +221,7 @@ def _step_length(
     length = 1.0
     if float(np.abs(moved + shift).max()) <= _FULL_STEP:
         return length
-    for _ in range(_HALVINGS):
+    for _ in range(HALVINGS):
         values = point.values + length * moved
         reached = _value(objective, point.beta + length * d, values, values + point.bias + length * shift)
         if reached <= value + 1e-4 * length * slope + rounding:
