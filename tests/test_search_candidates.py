@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from mercer import RBF, SVC, KernelSearchCV, Linear, LinearSVC
+from mercer import RBF, SVC, KernelSearchCV, Linear, LinearSVC, LinearSVR
 from mercer.model_selection.search.settings import equal_values
 
 IRIS = load_iris(return_X_y=True)
@@ -183,6 +183,33 @@ def test_steps_are_fitted_once_a_fold_for_all_kernels():
     machine = make_pipeline(ColumnTransformer([("all", Counting(), [0, 1, 2, 3])]), SVC())
     KernelSearchCV(machine, kernels=["linear", "rbf"], C=[1.0, 2.0], gamma=[0.1, 0.2], refit=False).fit(*IRIS)
     assert len(fits) == 5
+
+
+@pytest.mark.parametrize("machine", [LinearSVC(tol_gap=1e-8), LinearSVR(tol_gap=1e-8, epsilon=0.1)], ids=str)
+def test_steps_before_a_linear_machine_are_fitted_once_a_fold(machine):
+    fits = []
+
+    class Counting(StandardScaler):
+        def fit(self, X, y=None, sample_weight=None):
+            fits.append(len(X))
+            return super().fit(X, y, sample_weight)
+
+    X, y = IRIS[0], IRIS[1] if isinstance(machine, LinearSVC) else IRIS[0][:, 0]
+    pipeline, grid = Pipeline([("scale", Counting()), ("machine", machine)]), {"C": [0.1, 1.0, 10.0], "cv": 3}
+    found = KernelSearchCV(pipeline, **grid, refit=False).fit(X, y)
+    assert len(fits) == 3
+    assert found.reason_.startswith("steps before the machine are fitted once for each fold")
+    other = GridSearchCV(pipeline, found.param_grid, cv=3).fit(X, y)
+    np.testing.assert_allclose(scores_of(found), scores_of(other), atol=1e-4)
+
+
+def test_with_few_penalties_a_matrix_for_each_fold_is_not_worth_it(monkeypatch):
+    monkeypatch.setattr("mercer.model_selection.search.shared_fits._MANY_ROWS", 100)
+    pipeline = Pipeline([("scale", StandardScaler()), ("machine", SVC(tol=1e-6))])
+    few, many = (KernelSearchCV(pipeline, C=C, refit=False).fit(*IRIS) for C in ([1.0, 2.0], [1.0, 2.0, 4.0]))
+    assert "with so few penalties" in few.reason_
+    assert "a matrix of its own" in many.reason_
+    np.testing.assert_allclose(scores_of(few), scores_of(many)[:, :2])
 
 
 @pytest.mark.parametrize(

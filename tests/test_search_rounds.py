@@ -13,13 +13,14 @@ from rich.console import Console
 
 from generated import mixed_frame, three_classes
 from mercer.data.frames import as_table
+from mercer.model_selection import Round
 from mercer.model_selection.search.row_rules import n_survivors, round_sizes, rows_in_time
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption, ProgressBar
 from mercer.studies.candidates import KERNELS, Candidate, Cell, KernelChoice
 from mercer.studies.class_rivals import SameClass
 from mercer.studies.classification import ToClassify
-from mercer.studies.contenders import Fold, encoded_folds, thinned
+from mercer.studies.contenders import Fold, encoded_folds, part_of, thinned
 from mercer.studies.plan import SearchPlan, plan_search
 from mercer.studies.protocol import study
 from mercer.studies.refinement import neighbours
@@ -28,8 +29,7 @@ from mercer.studies.report import search_prose
 from mercer.studies.report.heat_map import search_display
 from mercer.studies.report.page import render
 from mercer.studies.rivals import choose_rivals
-from mercer.studies.rounds import clearly_worse, part_of, survivors
-from mercer.studies.search import Round, SearchResult, search
+from mercer.studies.search import SearchResult, search
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.time_budget import TimeBudget
 
@@ -66,7 +66,7 @@ def test_every_candidate_has_its_turn_and_the_best_ones_see_all_rows(searched):
     assert {(cell.choice, cell.C) for cell in found.cells} >= {
         (choice, 10.0**power) for choice in KERNELS for power in range(-2, 4)
     }
-    assert len(found.cells) == found.n_planned == found.rounds[0].n_judged
+    assert len(found.cells) == found.n_planned >= found.rounds[0].n_judged  # more beyond the edges of the grid
     assert found.rounds[0].n_judged > 2 * found.rounds[1].n_judged > 2 * found.rounds[2].n_judged
     assert found.best.n_rows == SIZES[-1]
     assert sum(cell.n_rows == SIZES[-1] for cell in found.cells) == found.rounds[-1].n_judged
@@ -114,9 +114,10 @@ def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_reports):
     judged = [cell for cell in found.cells if cell.n_rows == found.best.n_rows]
     assert found.best.errors == min(judged, key=lambda cell: cell.rank).errors
     said = search_prose.ended_early(found)
-    how_far = [f"{len(found.cells)} of 36 candidates", "all 36 candidates had been judged, none of them on all rows"]
+    judged = f"all {found.n_planned} candidates had been judged"
+    how_far = [f"{len(found.cells)} of 36 candidates", f"{judged}, none of them on all rows"]
     last = found.rounds[-1]
-    how_far += [f"all 36 candidates had been judged, {last.n_judged} of the best {last.n_planned} on all rows"]
+    how_far += [f"{judged}, {last.n_judged} of the best {last.n_planned} on all rows"]
     assert f"interrupted after {how_far[n_rounds - 1]}" in said
 
 
@@ -171,20 +172,6 @@ def test_a_part_of_the_rows_covers_the_numbers():
 def cell(family, C, errors, n_rows=100):
     choice = KernelChoice(family, degree=2 if family == "polynomial" else 1)
     return Cell(choice, C, errors, 1.0 - sum(errors) / 400, 0.0, n_rows=n_rows)
-
-
-def test_candidates_that_are_clearly_worse_are_dropped_and_each_kernel_stays():
-    folds = [fold_of(np.zeros(400))] * 4
-    good = [cell("rbf", C, errors) for C, errors in [(1.0, (10, 12, 9, 11)), (10.0, (11, 11, 10, 11))]]
-    good += [cell("rbf", 100.0, (12, 11, 11, 10))]
-    poor = [cell("linear", C, (40 + k, 42 - k, 39, 41 + k)) for k, C in enumerate([1.0, 10.0])]
-    poor += [cell("polynomial", 1.0, (60, 61, 62, 60))]
-    cells = [*poor, *good]
-    worse = clearly_worse(cells, folds)
-    assert worse == {one.candidate for one in poor}
-    assert survivors(cells, worse, 6, every_kernel=False) == good
-    assert survivors(cells, worse, 2, every_kernel=False) == good[:2]
-    assert survivors(cells, worse, 2, every_kernel=True) == [*good[:2], poor[0], poor[2]]
 
 
 def test_the_sizes_of_rounds():
@@ -344,7 +331,7 @@ def test_a_study_that_is_stopped_before_the_last_round_is_reported_as_such(monke
     pressed = []
 
     def progress(state):
-        if state.stage == "search" and state.note and " rows" not in state.note and not pressed:
+        if state.stage == "search" and state.done == 36 * 2 and not pressed:  # the last one on few rows
             pressed.append(True)
             signal.raise_signal(signal.SIGINT)
 

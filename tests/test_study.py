@@ -13,19 +13,19 @@ from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import load_libsvm_model, save_libsvm_model
+from mercer.certificates import Status
 from mercer.data.frames import as_table
 from mercer.data.table import Table, TableError
-from mercer.kernels import Linear
 from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest
-from mercer.solvers import Control, Limits
 from mercer.specs import ForLinearSVC, ForLinearSVR
+from mercer.studies.candidates import Candidate, KernelChoice
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import Fold
 from mercer.studies.files.table_files import read_table
-from mercer.studies.fold_training import LinearTraining
 from mercer.studies.goal import MANY_ROWS
 from mercer.studies.judging import SVM
+from mercer.studies.machines import LinearMachine
 from mercer.studies.models import load_model, save_model
 from mercer.studies.models.verification import verify
 from mercer.studies.protocol import study
@@ -476,12 +476,15 @@ def test_both_solvers_judge_a_linear_machine_alike(target):
         goal = ToClassify.asked(names.tolist(), truth, class_weight="low=2")
     fold = Fold(X, truth, np.arange(180), np.arange(180, 240))
     epsilon = goal.epsilons[0]
-    each = [goal.kernel_training(Linear(), epsilon, fold, 1 << 20), goal.linear_training(epsilon, fold)]
+    targets, _ = goal.learnable(truth, fold.train)
     for C in (0.1, 10.0):
-        for one in each:
-            one.train(C, Control(Limits(tol=1e-7)))
-            assert one.unfinished() == []
-        kernel, linear = (one.values() for one in each)
-        np.testing.assert_allclose(linear, kernel, atol=1e-3 * np.abs(kernel).max())
-    many = Fold(X, truth, np.resize(fold.train, 2 * MANY_ROWS), fold.validation)
-    assert isinstance(goal.training(Linear(), epsilon, many, 1), LinearTraining)
+        candidate, values = Candidate(KernelChoice("linear"), C, epsilon), []
+        for n_rows in (180, 2 * MANY_ROWS):
+            machine = goal.machine(candidate, n_rows, 1.0, tol=1e-7).fit(X[fold.train], targets[fold.train])
+            assert isinstance(machine, LinearMachine) is (n_rows > 180)
+            assert machine.certificate_.status is Status.OPTIMAL
+            values.append(goal.values_of(machine, X[fold.validation]))
+        np.testing.assert_allclose(values[1], values[0], atol=1e-3 * np.abs(values[0]).max())
+    answers = goal.answers_on(fold, candidate, tol=1e-7)
+    np.testing.assert_allclose(answers.values, goal.learnable(truth, fold.train)[1](values[0]), rtol=1e-4)
+    assert (answers.scheme, answers.is_whole) == ("ovo", True)

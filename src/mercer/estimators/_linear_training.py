@@ -72,6 +72,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
     max_seconds: float | None
     fit: Any
     _other_names_of_C: ClassVar[dict[str, float]] = {}  # other parameters with the meaning of C, and their defaults
+    _solutions: LinearSolutions
+    _goes_on = False  # True if the next fit starts at the last solutions even without `warm_start`
     _silent = False  # True if the caller reports how the fit ended, so that the estimator does not warn
 
     def C_path(self, X: Any, y: Any, grid: Iterable[float], sample_weight: Any = None) -> list[Self]:
@@ -186,9 +188,14 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
             solve_each(problems, control, starts=starts, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         )
 
+    def _go_on_from(self, last: TrainedLinearMachine) -> None:
+        """Take the solutions of a machine on the same rows, from which the next fit starts."""
+        self._solutions, self._goes_on = last._solutions, True
+
     def _starts(self, problems: Sequence[LinearProblem | JointLinearProblem]) -> Sequence[LinearSolution | None]:
         """Return the last solutions if `warm_start` is set and they have the shape of these problems."""
-        last: Sequence[LinearSolution] = getattr(self, "_solutions", ()) if self.warm_start else ()
+        goes_on, self._goes_on = self.warm_start or self._goes_on, False
+        last: Sequence[LinearSolution] = getattr(self, "_solutions", ()) if goes_on else ()
         first = problems[0]
         shape = (first.n_columns, first.n_classes) if isinstance(first, JointLinearProblem) else (first.n_columns,)
         fits = len(last) == len(problems) and last[0].w.shape == shape and len(last[0].beta[:]) == first.rows.n

@@ -37,9 +37,8 @@ from mercer.model_selection.search.row_rules import WHOLE_ROWS as WHOLE_ROWS
 from mercer.model_selection.search.row_rules import n_survivors as n_survivors
 from mercer.model_selection.search.row_rules import n_validated as n_validated
 from mercer.model_selection.search.row_rules import round_sizes as round_sizes
-from mercer.model_selection.search.row_rules import rows_in_time as rows_in_time
 from mercer.model_selection.search.row_rules import spread as spread
-from mercer.model_selection.search.row_rules import worse_than_best as worse_than_best
+from mercer.model_selection.search.schedule import Round as Round
 from mercer.model_selection.splits import MIN_ROWS_A_FOLD as MIN_ROWS_A_FOLD
 from mercer.model_selection.splits import MIN_TEST_ROWS as MIN_TEST_ROWS
 from mercer.model_selection.splits import alike_labels as alike_labels

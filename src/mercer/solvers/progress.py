@@ -41,6 +41,8 @@ class StageProgress:
         What `done` and `total` count, such as "bytes"; "" for the pieces of work of the stage.
     setting : mapping, optional
         The parameters that a search tried last.
+    n_rows : int
+        Training rows of a fold in the round of a search; 0 where there are no rounds, and in the last one.
     """
 
     stage: str
@@ -51,6 +53,7 @@ class StageProgress:
     stopped: str = ""
     unit: str = ""
     setting: Mapping[str, Any] | None = None
+    n_rows: int = 0
 
 
 PLAN = "plan"

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from mercer import SVC, multiclass
-from mercer.certificates import Solution, Status
+from mercer.certificates import Solution
 from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
@@ -33,10 +33,8 @@ from mercer.specs import (
 )
 from mercer.studies.boosting import can_boost
 from mercer.studies.class_rivals import BoostedClasses, Logistic, Neighbours, SameClass
-from mercer.studies.contenders import Fold
 from mercer.studies.costs import BALANCED, ClassWeight, Cost, class_weights, cost_matrix, weights_by_cost
-from mercer.studies.fold_training import FoldTraining, KernelTraining, Unit
-from mercer.studies.goal import Answer, Goal, checked_scoring
+from mercer.studies.goal import Answer, Goal, Unit, checked_scoring
 from mercer.studies.models import Model
 from mercer.studies.rivals import Rival
 from mercer.studies.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
@@ -182,15 +180,11 @@ class ToClassify(Goal):
         """Whether the score is a loss."""
         return self.score.is_loss
 
-    def kernel_training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold, with its Gram matrix."""
-        return _ClassTraining(kernel, fold, memory_limit, self)
-
     def rows_of_a_machine(self, n_rows: int) -> float:
         """Return the mean number of rows of a pair of classes."""
         return 2.0 * n_rows / self.n_classes
 
-    def learnable(self, truth: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Unit]:
+    def learnable(self, truth: npt.NDArray[Any], train: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], Unit]:
         """Return the class numbers as they are."""
         return truth, np.asarray
 
@@ -407,36 +401,3 @@ class ToClassify(Goal):
         if not comparison.p_value < SIGNIFICANT:
             return 0
         return 1 if comparison.only_first > comparison.only_second else -1
-
-
-class _ClassTraining(KernelTraining):
-    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, goal: ToClassify) -> None:
-        super().__init__(kernel, fold, memory_limit)
-        self.goal, self.codes = goal, fold.truth[fold.train]
-        self.machines: multiclass.Machines | None = None
-        self._values: npt.NDArray[np.float64] | None = None
-
-    def train(self, C: float, control: Control) -> None:
-        """Train with a warm start from the machines of the last C."""
-        self.machines = multiclass.train(
-            self.view,
-            self.codes,
-            self.goal.n_classes,
-            self.goal._penalties(C, self.codes),
-            control=control,
-            warm_start=self.machines,
-        )
-        self._values = None
-
-    @property
-    def statuses(self) -> list[Status]:
-        """How the last machines ended."""
-        return [] if self.machines is None else self.machines.solutions.statuses
-
-    def values(self) -> npt.NDArray[np.float64]:
-        """Return the decision values of the validation rows, (n, number of machines)."""
-        assert self.machines is not None
-        if self._values is None:
-            trained, asked = self.fold.train.astype(np.int64), self.fold.validation.astype(np.int64)
-            self._values = self.machines.values(self.gram, trained, asked)
-        return self._values

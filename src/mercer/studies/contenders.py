@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.data import Table
-from mercer.model_selection import spread
+from mercer.model_selection import n_validated, spread
 from mercer.studies.tables import TableEncoder
 
 Matrix: TypeAlias = Any
@@ -42,6 +42,17 @@ def encoded_folds(
 def thinned(fold: Fold, n_rows: int) -> Fold:
     """Return the fold with about `n_rows` of its training rows; see `spread`."""
     return replace(fold, train=spread(fold.train, fold.truth, n_rows))
+
+
+def part_of(fold: Fold, n_rows: int) -> Fold:
+    """Return the fold of a round with about `n_rows` training rows, and enough validation rows to judge by.
+
+    It has a table of these rows alone, so that the machines of a round take little memory.
+    """
+    train = spread(fold.train, fold.truth, n_rows)
+    validation = spread(fold.validation, fold.truth, n_validated(n_rows))
+    rows = np.union1d(train, validation)
+    return Fold(fold.X[rows], fold.truth[rows], np.searchsorted(rows, train), np.searchsorted(rows, validation))
 
 
 @dataclass(frozen=True)

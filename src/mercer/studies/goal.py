@@ -6,23 +6,26 @@ Goals are :class:`mercer.studies.classification.ToClassify` and :class:`mercer.s
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.pipeline import Pipeline
 
-from mercer.certificates import Solution
+from mercer.certificates import Solution, Status
 from mercer.data import TableError, Vectors, as_data, listing
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Interval
-from mercer.solvers import Control
+from mercer.solvers import Control, Interruption, Progress, most_steps
 from mercer.specs import LinearMachines, LinearSpec, LinearTask, MachineSpec, QuadraticSpec, train_linear
+from mercer.studies.candidates import Candidate, usual_gamma
 from mercer.studies.contenders import Fold
-from mercer.studies.fold_training import FoldTraining, LinearTraining, Unit
+from mercer.studies.machines import LinearMachine
 from mercer.studies.models import Model, TrainingSet
 from mercer.studies.rivals import Rival
 from mercer.studies.tables import Classes, PredictionKind
@@ -31,6 +34,9 @@ from mercer.studies.time_budget import Deadline
 Answer: TypeAlias = tuple[Any, ...]
 """The predictions of a machine for some rows, in the form that its goal evaluates."""
 
+
+Unit: TypeAlias = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+"""Turns values of machines into the unit of the target."""
 
 MANY_ROWS = 1000
 """Rows of a linear machine from which the solver of linear machines is faster than that of kernels."""
@@ -41,6 +47,24 @@ _SHARPER = 1e-4
 
 _FEW_COLUMNS = 2000
 """Columns up to which Newton's method trains linear machines, so that a smaller gap takes a few steps only."""
+
+
+class FoldAnswers(NamedTuple):
+    """What a machine says of the validation rows of a fold.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, number of machines)
+        Decision values; numbers in the target's unit.
+    scheme : {"ovo", "ovr"}
+        Whether machines of several classes tell pairs of them apart, or each class from the rest.
+    is_whole : bool
+        False if the time limit ended the fit.
+    """
+
+    values: npt.NDArray[np.float64]
+    scheme: str
+    is_whole: bool
 
 
 def _sharply_trained(spec: LinearSpec, data: Vectors, tasks: list[LinearTask], control: Control) -> LinearMachines:
@@ -93,6 +117,9 @@ class Goal(ABC):
             Training rows of the smallest fold.
         """
 
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # copies of an estimator share their goal
+
     @property
     @abstractmethod
     def figure_name(self) -> str:
@@ -117,34 +144,63 @@ class Goal(ABC):
     def estimator(self, tol: float) -> Any:
         """Return the machine with a kernel, whose `kernel`, `C` and `epsilon` a search sets."""
 
-    def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold."""
-        if self.by_rows(kernel, len(fold.train)):
-            return self.linear_training(epsilon, fold)
-        return self.kernel_training(kernel, epsilon, fold, memory_limit)
+    def machine(
+        self,
+        candidate: Candidate,
+        n_rows: int,
+        usual_gamma: float,
+        *,
+        tol: float,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> Any:
+        """Return the estimator of a candidate, for so many training rows."""
+        kernel, C, epsilon = candidate.choice.kernel_at(usual_gamma), candidate.C, candidate.epsilon
+        if self.by_rows(kernel, n_rows):
+            return LinearMachine(self, C=C, epsilon=epsilon, tol=tol, callback=callback)
+        tube = {} if epsilon is None else {"epsilon": epsilon}
+        return self.estimator(tol).set_params(kernel=kernel, C=C, callback=callback, **tube)
 
-    def linear_training(self, epsilon: float | None, fold: Fold) -> LinearTraining:
-        """Begin with a fold, for linear machines."""
-        truth, in_unit = self.learnable(fold.truth[fold.train])
-        return LinearTraining(
-            fold,
-            lambda C: self.machine_spec(Linear(), C, epsilon),
-            self.linear_tasks(truth),
-            in_unit,
-            self.linear_scheme,
-        )
+    def values_of(self, machine: Any, X: Any) -> npt.NDArray[np.float64]:
+        """Return the values of a fitted estimator, (n, number of machines), in the unit in which it learnt."""
+        values = machine.decision_function(X) if self.task == "classification" else machine.predict(X)
+        return values[:, None] if values.ndim == 1 else values
 
-    @abstractmethod
-    def kernel_training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold, with its Gram matrix."""
+    def scheme_of(self, machine: Any) -> str:
+        """Return whether machines of several classes tell pairs of them apart, or each class from the rest ("ovr")."""
+        last = machine[-1] if self.linear_scheme == "ovr" and isinstance(machine, Pipeline) else machine
+        return self.linear_scheme if isinstance(last, LinearMachine) else "ovo"
+
+    def answers_on(
+        self,
+        fold: Fold,
+        candidate: Candidate,
+        *,
+        tol: float,
+        max_seconds: float | None = None,
+        interruption: Interruption | None = None,
+    ) -> FoldAnswers:
+        """Train a machine on the training rows of a fold, and ask it for the validation rows."""
+        X, n_rows = fold.X[fold.train], len(fold.train)
+        targets, unit = self.learnable(fold.truth, fold.train)
+
+        def is_stopped(progress: Progress) -> bool:
+            return interruption is not None and interruption.requested
+
+        machine = self.machine(candidate, n_rows, usual_gamma(X), tol=tol, callback=is_stopped)
+        machine.set_params(max_iter=most_steps(n_rows), max_seconds=max_seconds)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the study says which machines are not optimal
+            machine.fit(X, targets[fold.train])
+        values = unit(self.values_of(machine, fold.X[fold.validation]))
+        return FoldAnswers(values, self.scheme_of(machine), machine.certificate_.status is not Status.TIME_LIMIT)
 
     def rows_of_a_machine(self, n_rows: int) -> float:
         """Return the mean number of rows of a machine, given the number of training rows."""
         return float(n_rows)
 
     @abstractmethod
-    def learnable(self, truth: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Unit]:
-        """Return what machines learn from the truth of training rows, and what turns their values into its unit."""
+    def learnable(self, truth: npt.NDArray[Any], train: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], Unit]:
+        """Return what machines learn by the training rows, and what turns their values into the unit of the truth."""
 
     @abstractmethod
     def linear_tasks(self, truth: npt.NDArray[Any]) -> list[LinearTask]:
@@ -156,12 +212,12 @@ class Goal(ABC):
         truths: Sequence[npt.NDArray[Any]],
         scheme: str = "ovo",
     ) -> tuple[float, ...]:
-        """Return what predictions from the values of machines cost in each fold; see `FoldTraining`."""
+        """Return what predictions from the values of machines cost in each fold; see `FoldAnswers`."""
         return tuple(self.error_of(truth, own, scheme) for own, truth in zip(values, truths, strict=True))
 
     @abstractmethod
     def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64], scheme: str = "ovo") -> float:
-        """Return what predictions from the values of machines cost; see `FoldTraining`."""
+        """Return what predictions from the values of machines cost; see `FoldAnswers`."""
 
     @abstractmethod
     def figure(self, error: float) -> float:
@@ -236,7 +292,7 @@ class Goal(ABC):
     def row_deviations(
         self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]
     ) -> npt.NDArray[np.float64]:
-        """Return how far off each row is, from `FoldTraining.values`: not above 0 if it is classified correctly."""
+        """Return how far off each row is, from `FoldAnswers.values`: not above 0 if it is classified correctly."""
 
     def worst_rows(
         self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any], most: int

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mercer.certificates import Status
-from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection import ROUND_GROWTH, n_survivors, round_sizes
 from mercer.solvers import PLAN as PLAN
-from mercer.solvers import Control, Limits, duration, most_steps
-from mercer.studies.candidates import C_GRID, KERNELS, KernelChoice, growth
-from mercer.studies.contenders import Fold
+from mercer.solvers import Interruption, duration
+from mercer.studies.candidates import C_GRID, KERNELS, Candidate, KernelChoice, growth
+from mercer.studies.contenders import Fold, part_of
 from mercer.studies.goal import Goal
-from mercer.studies.rounds import part_of
 
 FEWEST_ROWS = 250
 """Training rows of a fold in the first round, at least, however short the time limit."""
@@ -147,13 +144,10 @@ def _probe(
 
     The second value is False if the time limit ended the fit.
     """
-    control = Control(Limits(tol=tol, max_iter=most_steps(len(fold.train)), max_seconds=max_seconds))
-    kernel = choice.kernel(fold.X[fold.train])
+    candidate = Candidate(choice, min(C_grid, key=lambda C: max(C, 1.0 / C)), goal.epsilons[0])
     began = time.perf_counter()
-    training = goal.training(kernel, goal.epsilons[0], fold, DEFAULT_MEMORY_LIMIT // 4)
-    with control.interruption as interruption:
-        training.train(min(C_grid, key=lambda C: max(C, 1.0 / C)), control)
+    with Interruption() as interruption:
+        answers = goal.answers_on(fold, candidate, tol=tol, max_seconds=max_seconds)
     if interruption.requested:
         raise KeyboardInterrupt
-    training.values()
-    return time.perf_counter() - began, Status.TIME_LIMIT not in training.unfinished()
+    return time.perf_counter() - began, answers.is_whole

@@ -15,9 +15,7 @@ from mercer.model_selection import Deviations, Interval, bootstrap, r2_differenc
 from mercer.solvers import Control, solve
 from mercer.specs import ForLinearSVR, ForSVR, LinearTask, MachineSpec, QuadraticSpec
 from mercer.studies.boosting import can_boost
-from mercer.studies.contenders import Fold
-from mercer.studies.fold_training import FoldTraining, KernelTraining, Unit
-from mercer.studies.goal import Answer, Goal, checked_scoring
+from mercer.studies.goal import Answer, Goal, Unit, checked_scoring
 from mercer.studies.models import Model
 from mercer.studies.number_rivals import BoostedNumbers, Mean, NeighbourMeans, RidgeRegression
 from mercer.studies.rivals import Rival
@@ -72,18 +70,13 @@ class ToEstimate(Goal):
         deviations = np.abs(predicted - truth)
         return deviations if self.scoring == "mae" else deviations**2
 
-    def kernel_training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold, with its Gram matrix."""
-        assert epsilon is not None
-        return _NumberTraining(kernel, fold, memory_limit, self, epsilon)
-
     def estimator(self, tol: float) -> SVR:
         """Return the machine, for targets in units of their standard deviation."""
         return SVR(tol=tol)
 
-    def learnable(self, truth: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Unit]:
-        """Return the numbers in units of their standard deviation, from their mean."""
-        scale = self.learn(self.column, truth)
+    def learnable(self, truth: npt.NDArray[Any], train: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], Unit]:
+        """Return the numbers in units of the standard deviation of the training rows, from their mean."""
+        scale = self.learn(self.column, truth[train])
         return scale.scaled(truth), scale.in_unit
 
     def suit(self, X: Any) -> None:
@@ -170,26 +163,3 @@ class ToEstimate(Goal):
     def sign(self, comparison: Interval) -> int:
         """1 where the first is better beyond what chance explains, -1 where the second is, else 0."""
         return 1 if comparison.low > 0.0 else -1 if comparison.high < 0.0 else 0
-
-
-class _NumberTraining(KernelTraining):
-    """C, epsilon and the tolerance are in units of the standard deviation of the fold's training rows."""
-
-    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, goal: ToEstimate, epsilon: float) -> None:
-        super().__init__(kernel, fold, memory_limit)
-        self.goal, self.epsilon = goal, epsilon
-        self.targets, self.in_unit = goal.learnable(fold.truth[fold.train])
-
-    def train(self, C: float, control: Control) -> None:
-        """Go on from the machine of the last C."""
-        problem = ForSVR(C=C, epsilon=self.epsilon).problem(self.targets, np.full(self.targets.size, C), self.view)
-        start = self.solutions[0].beta if self.solutions else None
-        self.solutions = [solve(problem, self.view, control=control, start=start)]
-        self.coefficients = problem.coefficients(self.solutions[0].beta)
-
-    def values(self) -> npt.NDArray[np.float64]:
-        """Return the predictions for the validation rows, (n, 1), in the target's unit."""
-        beta = np.zeros(self.gram.n)
-        beta[self.fold.train] = self.coefficients
-        raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.solutions[0].bias
-        return self.in_unit(raw[:, None])

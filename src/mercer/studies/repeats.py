@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mercer.data import Table, TableError
-from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection import InTime, rows_enough
-from mercer.solvers import Control, Interruption, Limits
+from mercer.solvers import Interruption
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import Fold, encoded_folds
@@ -82,12 +81,12 @@ def repeated(
                 break
             (whole,) = encoded_folds(rows.rest, rows.truth, [(inner, outer)], rows.encoder)
             whole = Fold(whole.X, whole.truth, inner, outer)
-            kernel = found.choice.kernel(whole.X[inner])
-            training = goal.training(kernel, found.epsilon, whole, DEFAULT_MEMORY_LIMIT // 4)
-            training.train(found.C, Control(Limits(tol=tol, max_seconds=deadline.seconds_left), None, interruption))
+            answers = goal.answers_on(
+                whole, found.candidate, tol=tol, max_seconds=deadline.seconds_left, interruption=interruption
+            )
             if interruption.requested or deadline.has_come:
                 break
-            error = goal.error_of(whole.truth[outer], training.values(), training.scheme)
+            error = goal.error_of(whole.truth[outer], answers.values, answers.scheme)
             figures.append(float(goal.figure(error * n_asked / len(outer))))
     if interruption.insisted:
         raise KeyboardInterrupt

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.model_selection import WHOLE_ROWS
-from mercer.studies.contenders import Chosen, Fold
-from mercer.studies.rounds import part_of
+from mercer.studies.contenders import Chosen, Fold, part_of
 from mercer.studies.time_budget import LEAST, RIVALS, Deadline, TimeBudget
 
 FIRST_ROWS = 500

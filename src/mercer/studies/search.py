@@ -1,55 +1,32 @@
-"""The search of `mercer study`: kernel, gamma, C and epsilon by cross-validation, in rounds of more and more rows.
-
-Machines with kernels are trained by :class:`mercer.KernelSearchCV`. Each fold has its own preprocessing, so the folds
-cannot share kernel values.
-"""
+"""The search of `mercer study`: kernel, gamma, C and epsilon by cross-validation, by :class:`mercer.KernelSearchCV`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
+from mercer import KernelSearchCV, StoppedError
 from mercer.certificates import Status
-from mercer.gram import DEFAULT_MEMORY_LIMIT
-from mercer.model_selection import n_survivors, round_sizes, rows_in_time
-from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
-from mercer.studies.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
+from mercer.model_selection import Round, round_sizes
+from mercer.solvers import Interruption, Progress, StageProgress
+from mercer.studies.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, gamma_of, usual_gamma
 from mercer.studies.contenders import Fold
-from mercer.studies.fold_training import FoldTraining
+from mercer.studies.fold_judge import FoldJudge, RowsOfFolds
 from mercer.studies.goal import Goal
-from mercer.studies.kernel_folds import judged_on_folds
-from mercer.studies.refinement import beyond_edges, neighbours
-from mercer.studies.round_clock import RoundClock
-from mercer.studies.rounds import clearly_worse, part_of, survivors
+from mercer.studies.machines import LinearMachine
+from mercer.studies.refinement import Refinement
 
 NO_TIME = "no time"
 """Why a search ended that had to take its last resort."""
 
 _LAST_RESORT_ROWS = 1000  # training rows of a fold; five fits of a linear machine on so many take well under a second
 _SIGN_OF_LIFE_SECONDS = 0.25
-
-
-@dataclass(frozen=True)
-class Round:
-    """Candidates that were judged on the same rows.
-
-    Attributes
-    ----------
-    n_rows : int
-        Training rows of a fold.
-    n_planned : int
-        Candidates to judge.
-    n_judged : int
-        Candidates that were judged; fewer than planned if the search was stopped.
-    """
-
-    n_rows: int
-    n_planned: int
-    n_judged: int
 
 
 @dataclass(frozen=True)
@@ -147,15 +124,11 @@ def search(
     """Cross-validate a grid of kernels and values of C.
 
     A small table has one round, in which every candidate is judged on all rows. On a large table the first round has
-    all candidates on a part of the training rows, and each further round has fewer candidates on more rows; see
-    :mod:`mercer.studies.rounds`. Linear machines of many rows come first, then one kernel after the other. In further
-    rounds the kernel of the best candidate comes first.
+    all candidates on a part of the training rows, and each further round has fewer candidates on more rows. The
+    simplest kernel comes first; in further rounds, that of the best candidate. What follows from the results of a round
+    is told by :class:`mercer.studies.refinement.Refinement`.
 
-    :class:`mercer.KernelSearchCV` trains machines with kernels: all values of C of one fold and kernel share one
-    matrix, and each fit starts from the solution before it.
     A machine that takes very many steps (C far too large for data that cannot be separated) is judged unfinished.
-    Values of epsilon but the first are tried with the best kernel of the first round alone. If the best candidate of a
-    round lies on an edge of the grid, one more value beyond that edge is tried, once for each parameter.
 
     Parameters
     ----------
@@ -179,7 +152,7 @@ def search(
     interruption : Interruption, optional
         A request stops the search in the same way.
     progress : callable, optional
-        Called with a `StageProgress` after every cell of every fold, and several times a second.
+        Called with a `StageProgress` after every candidate, and several times a second.
 
     Returns
     -------
@@ -191,21 +164,13 @@ def search(
     SearchStopped
         If no candidate was judged.
     """
-    began = time.perf_counter()
-    if sizes is None:
-        sizes = round_sizes(min(len(fold.train) for fold in folds))
-    memory = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
-    run = _Run(folds, goal, sizes, tol, memory, max_seconds, interruption or Interruption(), progress)
-    with run.interruption:
-        run.run_rounds(
-            [Candidate(choice, C, goal.epsilons[0]) for C in sorted(C_grid) for choice in kernels], extend=extend
-        )
-        run.report_stop()
-    if not run.cells:
-        raise SearchStopped(run.stopped)
-    seconds = time.perf_counter() - began
-    cells, rounds = tuple(run.cells.values()), tuple(run.rounds)
-    return SearchResult(cells, len(run.planned), run.stopped, tuple(run.extended), seconds, rounds, sizes[-1])
+    grid = [
+        Candidate(choice, C, goal.epsilons[0])
+        for choice in sorted(kernels, key=lambda one: one.simplicity)
+        for C in sorted(C_grid)
+    ]
+    run = _Run(folds, goal, sizes, tol, max_seconds, interruption or Interruption(), progress)
+    return run.result(grid, extend=extend, memory_limit=memory_limit)
 
 
 def last_resort(
@@ -220,238 +185,127 @@ def last_resort(
 
     There is no time limit. Parameters and errors are those of `search`.
     """
-    began = time.perf_counter()
     n_train = min(len(fold.train) for fold in folds)
     n_rows = min(_LAST_RESORT_ROWS, n_train)
-    run = _Run(
-        folds, goal, (n_rows, n_train), tol, DEFAULT_MEMORY_LIMIT, None, interruption or Interruption(), progress
-    )
-    with run.interruption:
-        run.judge_alone(Candidate(KernelChoice("linear"), 1.0, goal.epsilons[0]), n_rows)
-    if not run.cells:
-        raise SearchStopped(run.stopped)
-    seconds = time.perf_counter() - began
-    return SearchResult(tuple(run.cells.values()), 1, NO_TIME, (), seconds, tuple(run.rounds), n_train)
+    run = _Run(folds, goal, (n_rows, n_train), tol, None, interruption or Interruption(), progress, most=1)
+    found = run.result([Candidate(KernelChoice("linear"), 1.0, goal.epsilons[0])], extend=False)
+    return replace(found, n_planned=1, stopped=NO_TIME, rounds=(Round(n_rows, 1, 1),))
 
 
 class _Run:
-    """One search under way.
-
-    Attributes
-    ----------
-    planned : dict of Candidate to None
-        All candidates, in the order in which they were planned.
-    cells : dict of Candidate to Cell
-        Each candidate as it was judged last.
-    worse : set of Candidate
-        Candidates that were clearly worse than the best one of the round before.
-    extended : list of str
-    rounds : list of Round
-        The finished rounds, and the one that was stopped.
-    """
+    """One search under way; it ends after `most` candidates, if that is given."""
 
     def __init__(
         self,
         folds: Sequence[Fold],
         goal: Goal,
-        sizes: Sequence[int],
+        sizes: Sequence[int] | None,
         tol: float,
-        memory_limit: int,
         max_seconds: float | None,
         interruption: Interruption,
         progress: Callable[[StageProgress], None] | None,
+        *,
+        most: int | None = None,
     ) -> None:
-        self.folds, self.goal, self.sizes, self.tol, self.memory_limit = folds, goal, sizes, tol, memory_limit
-        self.ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
+        self.folds, self.goal, self.tol, self.most = folds, goal, tol, most
+        self.n_train = min(len(fold.train) for fold in folds)
+        self.sizes = round_sizes(self.n_train) if sizes is None else sizes
+        self.began, self.max_seconds = time.perf_counter(), max_seconds
         self.interruption, self.progress = interruption, progress
-        self.usual_gammas = [usual_gamma(fold.X[fold.train]) for fold in folds]
-        self.planned: dict[Candidate, None] = {}
-        self.cells: dict[Candidate, Cell] = {}
-        self.worse: set[Candidate] = set()
-        self.extended: list[str] = []
-        self.rounds: list[Round] = []
-        self.clock = RoundClock(len(folds))
+        self.gamma = float(np.mean([usual_gamma(fold.X[fold.train]) for fold in folds]))
+        self._said, self._said_at, self._due = StageProgress("search"), self.began, self.began
+        self._n_tried = 0
 
-    @property
-    def stopped(self) -> str:
-        """Why the search shall go no further, or ""."""
-        if self.interruption.requested:
-            return "interrupted"
-        return "time limit" if self.ends_at is not None and time.perf_counter() >= self.ends_at else ""
+    def result(self, grid: Sequence[Candidate], *, extend: bool, memory_limit: int | None = None) -> SearchResult:
+        """Search, and return the cells; SearchStopped if no candidate was judged."""
+        judge = FoldJudge(self.folds, self.goal)
+        plan = Refinement(grid, self.goal.epsilons, extend=extend, cells_of=self._cells, setting_of=self._setting)
+        self._said = replace(self._said, total=len(grid) * len(self.folds), note=self._named(grid[0], self.sizes[0]))
 
-    def run_rounds(self, grid: Sequence[Candidate], *, extend: bool) -> None:
-        """Judge the grid in rounds."""
-        candidates, n_rows = grid, self.sizes[0]
-        while True:
-            place = len(self.rounds)
-            larger = [size for size in self.sizes if size > n_rows]
-            self.clock.next_round(
-                n_rows, {size: n_survivors(len(grid), place + k + 1) for k, size in enumerate(larger)}
-            )
-            cells = self._round(n_rows, candidates, extend=extend)
-            if self.stopped or not larger:
-                return
-            most = n_survivors(len(grid), place + 1)
-            self.worse = clearly_worse(cells, self.folds)
-            surviving = survivors(cells, self.worse, most, every_kernel=len(larger) > 1)
-            candidates, n_next = [cell.candidate for cell in surviving], larger[0]
-            if self.ends_at is not None:
-                needed = sum(cell.seconds for cell in surviving)
-                n_next = rows_in_time(n_rows, n_next, needed, max(0.0, self.ends_at - time.perf_counter()))
-            n_rows = n_next
-
-    def judge_alone(self, candidate: Candidate, n_rows: int) -> None:
-        """Judge one candidate, on so many rows."""
-        self.clock.next_round(n_rows, {})
-        folds = self._folds(n_rows)
-        self.cells = {cell.candidate: cell for cell in self._judged([candidate], folds, n_rows)}
-        self.rounds.append(Round(n_rows, 1, len(self.cells)))
-
-    def _round(self, n_rows: int, candidates: Sequence[Candidate], *, extend: bool) -> list[Cell]:
-        """Judge candidates, then those next to the best one; return the cells of the round."""
-        folds = self._folds(n_rows)
-        judged: dict[Candidate, Cell] = {}
-        n_planned = 0
-
-        def judge(some: Sequence[Candidate]) -> None:
-            nonlocal n_planned
-            n_planned += len(some)
-            self.planned |= dict.fromkeys(some)
-            for cell in self._judged(some, folds, n_rows):
-                judged[cell.candidate] = self.cells[cell.candidate] = cell
-
-        def best() -> Candidate:
-            return min(judged.values(), key=lambda cell: cell.rank).candidate
-
-        def judge_neighbours() -> None:
-            while (
-                judged and not self.stopped and (near := neighbours(best(), self.planned, judged.keys() | self.worse))
-            ):
-                judge(near)
-
-        judge(candidates)
-        if not self.rounds and judged and not self.stopped:
-            of_best = [one for one in candidates if one.path == best().path]
-            judge([Candidate(one.choice, one.C, epsilon) for epsilon in self.goal.epsilons[1:] for one in of_best])
-        judge_neighbours()
-        if extend and judged and not self.stopped:
-            found = beyond_edges(best(), self.planned, judged)
-            new = [name for name in found if name not in self.extended]
-            self.extended += new
-            judge([one for name in new for one in found[name]])
-            judge_neighbours()
-        self.rounds.append(Round(n_rows, n_planned, len(judged)))
-        return list(judged.values())
-
-    def _folds(self, n_rows: int) -> list[Fold]:
-        """Return the folds of a round with so many training rows."""
-        return [*self.folds] if n_rows >= self.sizes[-1] else [part_of(fold, n_rows) for fold in self.folds]
-
-    def _judged(self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int) -> Iterator[Cell]:
-        """Judge candidates, each on all folds; those that a stop left out are missing."""
-        self.clock.plan(candidates)
-        n_train = min(len(fold.train) for fold in folds)
-        by_rows = [one for one in candidates if self.goal.by_rows(one.choice.kernel_at(1.0), n_train)]
-        with_kernels = [one for one in candidates if one not in set(by_rows)]
-        yield from self._judged_by_rows(by_rows, folds, n_rows)
-        if with_kernels and not self.stopped:
-            yield from self._judged_with_kernels(with_kernels, folds, n_rows)
-
-    def _judged_with_kernels(
-        self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int
-    ) -> Iterator[Cell]:
-        """Judge machines with kernels, whose fits share kernel values and solutions."""
-        began = time.perf_counter()
-
-        def after_candidate(candidate: Candidate) -> bool:
-            nonlocal began
+        def sign_of_life(progress: Progress) -> None:
             now = time.perf_counter()
-            for _ in folds:
-                self.clock.measured(candidate, (now - began) / len(folds))
-            began = now
-            self._report(candidate)
-            return bool(self.stopped)
+            if now >= self._due:
+                self._say(now - self._said_at)
 
-        self._report(candidates[0])
-        judged = judged_on_folds(
-            candidates,
-            folds,
-            self.goal,
-            float(np.mean(self.usual_gammas)),
-            tol=self.tol,
-            memory_limit=self.memory_limit,
-            max_seconds=None if self.ends_at is None else max(0.0, self.ends_at - began),
-            after_candidate=after_candidate,
-            sign_of_life=lambda candidate: self._sign_of_life(candidate, began, None),
+        def after_candidate(progress: StageProgress) -> bool:
+            self._said_at, self._n_tried = time.perf_counter(), self._n_tried + 1
+            candidate = next(one for one in plan.planned if self._setting(one) == progress.setting)
+            self._said = replace(progress, note=self._named(candidate, progress.n_rows), setting=None)
+            self._say(0.0)
+            return self.interruption.requested or self._n_tried == self.most
+
+        machine = self.goal.estimator(self.tol).set_params(callback=sign_of_life)
+        self._linear = self.goal.machine(
+            Candidate(KernelChoice("linear"), 1.0), self.n_train, 1.0, tol=self.tol, callback=sign_of_life
         )
-        for candidate, (errors, seconds, unfinished) in judged.items():
-            yield self._cell(candidate, errors, folds, seconds, unfinished, n_rows)
-
-    def _cell(
-        self,
-        candidate: Candidate,
-        errors: Sequence[float],
-        folds: Sequence[Fold],
-        seconds: float,
-        unfinished: tuple[Status, ...],
-        n_rows: int,
-    ) -> Cell:
-        """Return a judged candidate; errors for a part of the validation rows stand for all of them."""
-        of_all = tuple(
-            error * (len(whole.validation) / len(part.validation))
-            for error, whole, part in zip(errors, self.folds, folds, strict=True)
+        left = None if self.max_seconds is None else max(0.0, self.max_seconds - (time.perf_counter() - self.began))
+        search = KernelSearchCV(
+            Pipeline([("rows", RowsOfFolds(judge)), ("machine", machine)]),
+            candidates=plan,
+            scoring=judge,
+            n_jobs=1,
+            refit=False,
+            cv=judge.splits,
+            error_score="raise",
+            memory_limit=memory_limit,
+            max_seconds=left,
+            callback=after_candidate,
+            rounds=self.sizes,
         )
-        figure = self.goal.figure(sum(of_all))
-        return Cell(candidate.choice, candidate.C, of_all, figure, seconds, unfinished, candidate.epsilon, n_rows)
+        with self.interruption, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the study says what was stopped, and which machines are not optimal
+            try:
+                search.fit(judge.numbers, judge.targets)
+            except StoppedError as error:
+                raise SearchStopped("interrupted" if self.interruption.requested else "time limit") from error
+        stopped = "interrupted" if search.stopped_ and self.interruption.requested else search.stopped_
+        cells, _ = self._cells(search.cv_results_, plan.planned)
+        if self.progress is not None and stopped:
+            self.progress(replace(self._said, seconds_left=None, note="", stopped=stopped))
+        seconds = time.perf_counter() - self.began
+        rounds, extended = tuple(search.rounds_), tuple(plan.extended)
+        return SearchResult(tuple(cells), len(plan.planned), stopped, extended, seconds, rounds, self.sizes[-1])
 
-    def _judged_by_rows(self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int) -> Iterator[Cell]:
-        """Judge linear machines one by one, so that a search that is stopped leaves judged ones."""
-        truths = [fold.truth[fold.validation] for fold in folds]
-        trainings: dict[tuple[KernelChoice, float | None], list[FoldTraining]] = {}
-        for candidate in candidates:
-            if self.stopped:
-                return
-            began = time.perf_counter()
-            if candidate.path not in trainings:
-                trainings[candidate.path] = [self.goal.linear_training(candidate.epsilon, fold) for fold in folds]
-            of_folds = trainings[candidate.path]
-            for training in of_folds:
-                self._train(training, candidate)
-                if self.stopped:
-                    return
-            errors = self.goal.errors([one.values() for one in of_folds], truths, of_folds[0].scheme)
-            unfinished = tuple(status for training in of_folds for status in training.unfinished())
-            yield self._cell(candidate, errors, folds, time.perf_counter() - began, unfinished, n_rows)
+    def _setting(self, candidate: Candidate) -> dict[str, Any]:
+        """Return the parameters of a candidate, for a pipeline."""
+        tube = {} if candidate.epsilon is None else {"machine__epsilon": candidate.epsilon}
+        of_all = {"machine__C": candidate.C, **tube}
+        if candidate.choice.is_linear and isinstance(self._linear, LinearMachine):
+            return {"machine": self._linear, **of_all}
+        kernel = candidate.choice.kernel_at(self.gamma)
+        gamma = gamma_of(kernel)  # by itself, as kernels that differ in gamma alone are of one kind
+        alone = {} if gamma is None else {"machine__kernel__gamma": gamma}
+        return {"machine__kernel": replace(candidate.choice, gamma_factor=1.0).kernel_at(1.0), **alone, **of_all}
 
-    def _train(self, training: FoldTraining, candidate: Candidate) -> None:
-        began = time.perf_counter()
-        left = None if self.ends_at is None else max(0.0, self.ends_at - began)
-        limits = Limits(tol=self.tol, max_iter=most_steps(len(training.fold.train)), max_seconds=left)
-        training.train(candidate.C, Control(limits, partial(self._sign_of_life, candidate, began), self.interruption))
-        self.clock.measured(candidate, time.perf_counter() - began)
-        self._report(candidate)
+    def _cells(self, results: dict[str, Any], planned: Sequence[Candidate]) -> tuple[list[Cell], set[Candidate]]:
+        """Return the cells of the candidates that were judged, and which of these were clearly worse than the best."""
+        n_folds, cells, worse = len(self.folds), list[Cell](), set[Candidate]()
+        for number in np.flatnonzero(results["n_rows"]).tolist():
+            candidate = planned[number]
+            errors = tuple(0.0 - float(results[f"split{k}_test_score"][number]) for k in range(n_folds))
+            seconds = n_folds * float(results["mean_fit_time"][number] + results["mean_score_time"][number])
+            n_unfinished = int(results["n_unfinished"][number])
+            unfinished = (Status(results["status"][number]),) * n_unfinished if n_unfinished else ()
+            figure, n_rows = self.goal.figure(sum(errors)), int(results["n_rows"][number])
+            cells.append(
+                Cell(candidate.choice, candidate.C, errors, figure, seconds, unfinished, candidate.epsilon, n_rows)
+            )
+            if results["left_early"][number]:
+                worse.add(candidate)
+        return cells, worse
 
-    def _sign_of_life(self, candidate: Candidate, began: float, _: object) -> None:
-        """Report while a machine is being trained, at most a few times a second."""
-        now = time.perf_counter()
-        if now >= self.clock.next_sign:
-            self._report(candidate, now - began)
+    def _named(self, candidate: Candidate, n_rows: int) -> str:
+        rows = f", {n_rows:,} rows" if 0 < n_rows < self.sizes[-1] else ""
+        return f"{candidate.choice.name}, C = {candidate.C:g}{rows}"
 
-    def _report(self, candidate: Candidate, spent: float = 0.0) -> None:
-        """Tell how far the search is, `spent` seconds into the candidate."""
+    def _say(self, spent: float) -> None:
+        """Tell how far the search is, so many seconds after the last candidate."""
+        now, said = time.perf_counter(), self._said
+        self._due = now + _SIGN_OF_LIFE_SECONDS
         if self.progress is None:
             return
-        now = time.perf_counter()
-        self.clock.next_sign = now + _SIGN_OF_LIFE_SECONDS
-        left = self.clock.seconds_left(candidate, spent)
-        if self.ends_at is not None:
-            left = min(left, max(0.0, self.ends_at - now))
-        note = f"{candidate.choice.name}, C = {candidate.C:g}"
-        if self.clock.n_rows < self.sizes[-1]:
-            note += f", {self.clock.n_rows:,} rows"
-        self.progress(StageProgress("search", self.clock.n_done, self.clock.n_total, left, note))
-
-    def report_stop(self) -> None:
-        """Tell that the search goes no further, and that there is something to go on with."""
-        if self.progress is not None and self.stopped and self.cells:
-            self.progress(StageProgress("search", self.clock.n_done, self.clock.n_total, stopped=self.stopped))
+        left = spent * said.total if said.seconds_left is None else said.seconds_left - spent
+        left = left if left > 0.0 or not spent else spent  # a machine that takes longer than expected: as long again
+        if self.max_seconds is not None:
+            left = min(left, max(0.0, self.began + self.max_seconds - now))
+        self.progress(replace(said, seconds_left=left))

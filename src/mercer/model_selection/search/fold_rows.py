@@ -104,6 +104,7 @@ class Folds:
         self.X, self._y, self.params = X, y, dict(fit_params)
         self._splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
         self._rows: dict[tuple[int, int, bool, bool, bool], Rows] = {}
+        self._prepared: dict[tuple[int, int], tuple[Pipeline, Any]] = {}
         self._before: dict[tuple[int, int], Pipeline] = {}
         self._known_steps: list[list[Any]] = []
         self._known_targets: dict[int, Any] = {}
@@ -162,6 +163,17 @@ class Folds:
         self._known_steps.append(steps)
         return len(self._known_steps) - 1
 
+    def prepared(self, estimator: Any, number: int) -> tuple[Pipeline, Any]:
+        """Return the steps before the machine, fitted on the training rows of a fold, and these rows as they make them.
+
+        Equal steps are fitted once for each fold.
+        """
+        key = number, self._number_of_steps(estimator)
+        if key not in self._prepared:
+            before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps_of(estimator)[:-1])]))
+            self._prepared[key] = before, before.fit_transform(self.given(estimator, number), *self.targets(number))
+        return self._prepared[key]
+
     def rows(self, estimator: Any, number: int) -> Rows:
         """Return the rows of a fold. Validation is done once; preprocessing steps are fitted once for each fold."""
         train, test = self._splits[number]
@@ -182,8 +194,9 @@ class Folds:
                 in_matrix = self._in_matrix(trained, data.n)
                 found = Rows(data, train, test, given, in_matrix[self._by_class(machine, in_matrix)], names)
             else:
-                before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
-                seen = before.fit_transform(given[1], *self.targets(number))
+                before, seen = self.prepared(estimator, number)
+                self._before[number, of_steps] = before
+                del self._prepared[number, of_steps]  # the rows are in `data` from now on
                 _check_feature_names(asking, seen, reset=True)
                 try:
                     data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
@@ -201,7 +214,6 @@ class Folds:
                     getattr(asking, "feature_names_in_", None),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )
-                self._before[number, of_steps] = before
             self._rows[key] = found
             return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from numbers import Real
@@ -72,8 +73,9 @@ class PrefittedSearchCV(BaseSearchCV):
         self._of_folds: Any = getattr(search.scoring, "of_folds", None)
         self._noted: list[tuple[Any, Any, Any]] = []  # estimator, rows and targets of the last settings, by folds
         self._together: dict[tuple[int, str], Any] = {}  # scores of the folds, by setting and "test" or "train"
+        self._seconds_together: dict[int, float] = {}  # of scoring a fold, by setting
         asks_training_rows = self._asks_training_rows()
-        self.by_number = not asks_training_rows and _are_named(search.scoring)
+        self.by_number = not asks_training_rows and (self._of_folds is not None or _are_named(search.scoring))
         super().__init__(
             _Cell(self._asked, self),
             scoring=search.scoring if self._of_folds is None else self._note,
@@ -176,14 +178,20 @@ class PrefittedSearchCV(BaseSearchCV):
 
     def _score_together(self, made: dict[int, list[FoldFit]]) -> None:
         """Score settings by all of their folds together; one of which a fold failed has no score."""
-        noted, sides = iter(self._noted), 1 + self.search.return_train_score
+        noted, sides, by_number = iter(self._noted), 1 + self.search.return_train_score, self.by_number
+        self.by_number = False  # the scorer gets rows, and may ask machines for others
         for place, folds in made.items():
+            began = time.perf_counter()
             of_setting = [[next(noted) for _ in range(sides)] for fold in folds if fold.error is None]
             for number, side in enumerate(zip(*of_setting, strict=True)):
-                is_whole = len(side) == len(folds)
-                scores = self._of_folds(*zip(*side, strict=True)) if is_whole else np.nan
+                machines, tables, targets = zip(*side, strict=True)
+                if by_number:
+                    tables = tuple(_safe_indexing(self.table, numbers) for numbers in tables)
+                scores = self._of_folds(machines, tables, targets) if len(side) == len(folds) else np.nan
                 self._together[place, "train" if number else "test"] = np.broadcast_to(scores, len(folds))
+            self._seconds_together[place] = (time.perf_counter() - began) / len(folds)
         self._noted.clear()
+        self.by_number = by_number
 
     def _estimator(self, place: int) -> Any:
         return clone(self._asked).set_params(**clone(self.candidates[place], safe=False))
@@ -241,6 +249,7 @@ class PrefittedSearchCV(BaseSearchCV):
             self.clock.seconds_left() / self.fits.n_at_a_time,
             ", ".join(f"{name} = {_in_short(value)}" for name, value in setting.items()),
             setting=self.candidates[place],
+            n_rows=self.clock.n_rows,
         )
         if self.search.verbose:
             print(
@@ -283,6 +292,8 @@ class PrefittedSearchCV(BaseSearchCV):
             for number, score in enumerate(scores):
                 results[f"split{number}_{side}_score"][place] = score
             results[f"mean_{side}_score"][place], results[f"std_{side}_score"][place] = scores.mean(), scores.std()
+        for place, seconds in self._seconds_together.items():
+            results["mean_score_time"][place] += seconds
         if self._together:
             results["rank_test_score"] = ranks(results["mean_test_score"])
 

@@ -37,6 +37,11 @@ class SearchClock:
         self._estimate.measured(setting, seconds)
 
     @property
+    def n_rows(self) -> int:
+        """Training rows of a fold in this round; 0 in the last one."""
+        return self._n_rows if self._later else 0
+
+    @property
     def n_done(self) -> int:
         """Pieces of work that are done."""
         return self._n_before + self._estimate.n_done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from functools import partial
 from queue import PriorityQueue
@@ -21,7 +21,6 @@ from mercer.data import Precomputed
 from mercer.estimators._base import Iterated
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine
-from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._labels import read_labels
 from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.estimators._validation import check_sample_weight
@@ -31,11 +30,13 @@ from mercer.kernels import Kernel
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.model_selection.search.fold_rows import Folds, Rows
 from mercer.model_selection.search.paths import FoldFit, FoldInputs, FoldState, Path, QueueItem, all_or_none
-from mercer.model_selection.search.pipelines import machine_of, rebuilt
+from mercer.model_selection.search.pipelines import machine_of, rebuilt, remembers
 from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.model_selection.search.sharing import (
+    BY_STEPS,
     BY_WEIGHTS,
+    FEW_PENALTIES,
     LINEAR,
     what_is_shared,
     why_nothing_is_shared,
@@ -45,6 +46,8 @@ from mercer.model_selection.search.single_precision import holds, rounding_shows
 from mercer.solvers import Interruption, Progress
 from mercer.solvers.progress import most_steps
 
+_WORTH_A_MATRIX = 3  # penalties from which a matrix for each fold is faster than values where they are needed
+_MANY_ROWS = 2000  # rows of a fold up to which a matrix is fast in any case
 _LIMITS = ("callback", "max_seconds", "max_iter")
 
 
@@ -202,19 +205,23 @@ class SharedFits:
         estimator, number = clone(estimator), fold_state.number
         machine = machine_of(estimator)
         own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
-        if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
+        goes_on = hasattr(machine, "_go_on_from") and not isinstance(machine, DualMachine)
+        if len(own) == len(_LIMITS) and (goes_on or isinstance(machine, Iterated)):
             self._bound(machine, number)
             machine.callback = _Stop(self._ends, machine.callback)
-        if isinstance(machine, DualMachine | EveryRowMachine | TrainedLinearMachine):
+        if hasattr(machine, "_search"):
             machine._search = self._ends
         folds, reason = self._folds, fold_state.path.why_not
         if type(estimator) in LINEAR and folds.params.keys() <= {"sample_weight"}:
             fitted = self._by_weights(estimator, fold_state)
             reason = BY_WEIGHTS
+        elif goes_on and machine is not estimator and not (remembers(estimator) or folds.params):
+            fitted = self._after_steps(estimator, fold_state)
+            reason = BY_STEPS
         else:
             fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
         machine = machine_of(fitted)
-        if isinstance(machine, DualMachine | EveryRowMachine | TrainedLinearMachine):
+        if hasattr(machine, "_search"):
             machine._search = None  # later fits of the machine do not belong to this search
         for name, value in own.items():
             setattr(machine, name, value)
@@ -222,19 +229,24 @@ class SharedFits:
 
     def _by_weights(self, machine: TrainedLinearMachine, fold_state: FoldState) -> TrainedLinearMachine:
         """Fit a linear machine on the whole table, where other rows have weight 0, from the fold's last solution."""
-        asked, last = machine.warm_start, fold_state.last
-        if isinstance(last, TrainedLinearMachine):
-            machine._solutions = last._solutions
-        machine.warm_start = True
+        if fold_state.last is not None:
+            machine._go_on_from(fold_state.last)
         folds, weights = self._folds, self._folds.weights_of(fold_state.number)
         machine.fit(folds.X, *folds.all_targets, sample_weight=weights)
-        machine.warm_start = asked
         fold_state.last = machine
         return machine
 
+    def _after_steps(self, estimator: Any, fold_state: FoldState) -> Any:
+        """Fit the machine of a pipeline on rows that the steps make once, from the fold's last solution."""
+        before, rows = self._folds.prepared(estimator, fold_state.number)
+        machine = machine_of(estimator)
+        if fold_state.last is not None:
+            machine._go_on_from(fold_state.last)
+        machine.fit(rows, *self._folds.targets(fold_state.number))
+        fold_state.last = machine
+        return rebuilt(estimator, iter([*(step for _, step in before.steps), machine]))
+
     def _shared(self, estimator: Any, fold_state: FoldState) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
-        if machine_of(estimator).callback is not None:
-            estimator = clone(estimator)  # each fit needs its own callback, which may have a state
         given: DualMachine = machine_of(estimator)
         fold_inputs = fold_state.fold_inputs = fold_state.fold_inputs or self._inputs_of(estimator, fold_state.number)
         kernel, rows = fold_inputs.kernel, fold_inputs.rows
@@ -310,6 +322,9 @@ class SharedFits:
         if kernel.takes_values:
             yield rows.data, what_is_shared(kernel, by_folds=False)  # type: ignore[misc]
             return
+        if by_folds and len(fold_state.path.estimators) < _WORTH_A_MATRIX and rows.data.n > _MANY_ROWS:
+            yield None, FEW_PENALTIES
+            return
         share = len(self._folds) if by_folds else 1
         matrices = fold_state.path.matrices(fold_state.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
@@ -334,6 +349,7 @@ class SharedFits:
     def _go_on(self, machine: DualMachine, fold_state: FoldState, kernel: Kernel) -> DualMachine:
         """Prepare the machine for the search, with a warm start from the fold's last solution if possible."""
         machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
+        machine.callback = deepcopy(machine.callback)  # each fit needs its own, which may have a state
         self._bound(machine, fold_state.number)
         machine._silent = True  # `cv_results_` reports how each fit ended
         machine._search = self._ends

@@ -27,6 +27,14 @@ SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
 LINEAR = (LinearSVC, LinearSVR, LogisticRegression)
 """Machines whose folds are weights of one table, without a matrix of kernel values."""
 
+BY_STEPS = (
+    "steps before the machine are fitted once for each fold, and each setting starts at the solution of the last one"
+)
+
+FEW_PENALTIES = (
+    "kernel values are not shared, only solutions are: with so few penalties a matrix for each fold is slower"
+)
+
 BY_WEIGHTS = "folds are weights of the rows of one table, and each setting starts at the solution of the last one"
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection import Interval, corrected_t_test
-from mercer.solvers import Control, Interruption, Limits
+from mercer.solvers import Interruption
 from mercer.studies.candidates import Cell
 from mercer.studies.contenders import Fold, thinned
-from mercer.studies.fold_training import FoldTraining
-from mercer.studies.goal import Goal
+from mercer.studies.goal import FoldAnswers, Goal
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the training rows of each fold."""
@@ -111,27 +109,25 @@ def learning_curve(
     rows: list[int] = []
     figures: list[float] = []
     costs: list[tuple[float, ...]] = []
-    trainings: list[FoldTraining] = []
+    answers: list[FoldAnswers] = []
     for share in SHARES:
         size = round(share * n_rows)
         if size < MIN_ROWS:
             continue
-        trainings = []
+        answers = []
         for fold in folds:
             fewer = thinned(fold, round(share * len(fold.train)))
             left = None if until is None else max(0.0, until - time.perf_counter())
-            kernel = best.choice.kernel(fewer.X[fewer.train])
-            training = goal.training(kernel, best.epsilon, fewer, DEFAULT_MEMORY_LIMIT // len(folds))
-            training.train(best.C, Control(Limits(tol=tol, max_seconds=left), None, interruption))
+            of_fold = goal.answers_on(fewer, best.candidate, tol=tol, max_seconds=left, interruption=interruption)
             if interruption.requested or (until is not None and time.perf_counter() >= until):
                 return curve_of(goal, folds, rows, figures, costs, None)
-            trainings.append(training)
+            answers.append(of_fold)
         truths = [fold.truth[fold.validation] for fold in folds]
-        errors = goal.errors([one.values() for one in trainings], truths, trainings[0].scheme)
+        errors = goal.errors([one.values for one in answers], truths, answers[0].scheme)
         rows.append(size)
         costs.append(errors)
         figures.append(goal.figure(sum(errors)))
-    return curve_of(goal, folds, rows, figures, costs, trainings)
+    return curve_of(goal, folds, rows, figures, costs, answers)
 
 
 def curve_of(
@@ -140,9 +136,9 @@ def curve_of(
     rows: Sequence[int],
     figures: Sequence[float],
     costs: Sequence[tuple[float, ...]],
-    trainings: Sequence[FoldTraining] | None,
+    answers: Sequence[FoldAnswers] | None,
 ) -> LearningCurve:
-    """Return the curve; `trainings` are those with all rows, None if they were not finished."""
+    """Return the curve; `answers` are those with all rows, None if they were not finished."""
     judged = np.array([len(fold.validation) for fold in folds], dtype=np.float64)
     of_folds = tuple(
         tuple(goal.figure(cost * judged.sum() / n) for cost, n in zip(one, judged, strict=True)) for one in costs
@@ -162,17 +158,16 @@ def curve_of(
         rises,
         bool(gains) and not rises and gains[-1].high <= limit,
         of_folds,
-        None if trainings is None else _held_out(trainings),
-        is_whole=trainings is not None,
+        None if answers is None else _held_out(folds, answers),
+        is_whole=answers is not None,
     )
 
 
-def _held_out(trainings: Sequence[FoldTraining]) -> npt.NDArray[np.float64] | None:
+def _held_out(folds: Sequence[Fold], answers: Sequence[FoldAnswers]) -> npt.NDArray[np.float64] | None:
     """Return the values of all validation rows, in the order of the rows."""
-    if not trainings:
+    if not answers:
         return None
-    values = [training.values() for training in trainings]
-    found = np.full((len(trainings[0].fold.truth), values[0].shape[1]), np.nan)
-    for training, of_fold in zip(trainings, values, strict=True):
-        found[training.fold.validation] = of_fold
-    return found
+    values = np.full((len(folds[0].truth), answers[0].values.shape[1]), np.nan)
+    for fold, of_fold in zip(folds, answers, strict=True):
+        values[fold.validation] = of_fold.values
+    return values
