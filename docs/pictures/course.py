@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer import SVC
-from mercer.plot import FAINT, INK, MUTED, SERIES, new_figure
+from mercer.plot import FAINT, INK, MUTED, SERIES, DecisionRegionDisplay, new_figure
 
 FOLDER = Path(__file__).parent / "course"
 
@@ -25,10 +25,10 @@ KINDS = np.array([-1, -1, -1, 1, 1, 1])
 """-1: orange, +1: lemon."""
 
 
-def points(axes: Any, X: Any, y: Any, size: float = 7.0) -> None:
-    """Draw the rows of two classes: squares for -1 (oranges), discs for +1 (lemons)."""
-    for sign, color, marker, name in ((-1, SERIES[1], "s", "orange (−1)"), (1, SERIES[0], "o", "lemon (+1)")):
-        axes.plot(*X[y == sign].T, marker, color=color, markersize=size, markeredgewidth=0, label=name, zorder=3)
+def points(axes: Any, X: Any, y: Any) -> None:
+    """Draw rows as displays draw classes: lemons (+1) in the first colour, oranges (-1) in the second one."""
+    for sign, color, marker, name in ((-1, SERIES[1], "^", "orange (−1)"), (1, SERIES[0], "o", "lemon (+1)")):
+        axes.plot(*X[y == sign].T, marker, color=color, markersize=7, markeredgewidth=0, label=name, zorder=3)
 
 
 def line(axes: Any, w: Any, b: float, level: float = 0.0, **style: Any) -> None:
@@ -142,17 +142,6 @@ def dual() -> Any:
     return figure
 
 
-def regions(axes: Any, machine: Any, low: float, high: float) -> None:
-    """Draw where a machine predicts each class, and its boundary and edges."""
-    axis = np.linspace(low, high, 161)
-    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    values = machine.decision_function(grid).reshape(len(axis), -1)
-    axes.contourf(axis, axis, values, [-np.inf, 0.0, np.inf], colors=[SERIES[1], SERIES[0]], alpha=0.12)
-    axes.contour(
-        axis, axis, values, [-1.0, 0.0, 1.0], colors=INK, linestyles=["--", "-", "--"], linewidths=[0.8, 1.4, 0.8]
-    )
-
-
 def kernel() -> Any:
     """Draw rows on a line, the same rows on a parabola, and two rings with the boundary of a Gaussian kernel."""
     from sklearn.datasets import make_circles
@@ -173,10 +162,10 @@ def kernel() -> Any:
         line(on_parabola, machine.coef_[0], machine.intercept_[0], level, color=INK, linewidth=1.0, linestyle=style)
     on_parabola.set(title="two columns: (x, x²)", xlabel="x", ylabel="x²")
     X, y = make_circles(60, noise=0.05, factor=0.4, random_state=0)
-    y = np.where(y == 1, 1, -1)
-    regions(rings, SVC(kernel="rbf", gamma=1.0, C=np.inf).fit(X, y), -1.4, 1.4)
-    points(rings, X, y, 5.0)
-    rings.set(title="Gaussian kernel", xlabel="x₁", ylabel="x₂", aspect="equal")
+    y = np.where(y == 1, "inner", "outer")
+    machine = SVC(kernel="rbf", gamma=1.0, C=np.inf).fit(X, y)
+    DecisionRegionDisplay.from_estimator(machine, X, y, ax=rings, legend=False)
+    rings.set(title="Gaussian kernel", aspect="equal")
     return figure
 
 
@@ -232,19 +221,16 @@ def forty_fruits() -> tuple[Any, Any]:
 def soft() -> Any:
     """Draw the strips of three values of C, with free and bounded support vectors."""
     X, y = forty_fruits()
-    figure, panels = new_figure(8.8, 3.4, 1, 3, sharey=True)
+    names = np.where(y == 1, "lemon", "orange")
+    figure, panels = new_figure(8.8, 3.2, 1, 3, sharey=True)
     for axes, C in zip(panels, (0.1, 1.0, 100.0), strict=True):
-        machine = SVC(kernel="linear", C=C).fit(X, y)
-        rows = machine.certificate_.examples()
-        regions(axes, machine, 4.0, 11.0)
-        points(axes, X, y, 4.5)
-        free, bounded = (rows.alpha > 0) & (rows.alpha < C), rows.alpha == C
-        axes.plot(*X[free].T, "o", color=INK, markersize=8.5, markerfacecolor="none", label="0 < α < C")
-        axes.plot(*X[bounded].T, "D", color=INK, markersize=7.5, markerfacecolor="none", label="α = C")
-        axes.set(title=f"C = {C:g}, margin {rows.margin:.2f} cm", xlabel="width (cm)", aspect="equal")
-        axes.set(xlim=(5, 10), ylim=(5.5, 10.5))
+        machine = SVC(kernel="linear", C=C).fit(X, names)
+        margin = machine.certificate_.examples().margin
+        display = DecisionRegionDisplay.from_estimator(machine, X, names, ax=axes, legend=axes is panels[2])
+        for drawn in display.points_:
+            drawn.set_sizes([26.0])
+        axes.set(title=f"C = {C:g}, margin {margin:.2f} cm", xlabel="width (cm)", ylabel="", aspect="equal")
     panels[0].set_ylabel("height (cm)")
-    panels[2].legend(loc="lower left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 
