@@ -34,6 +34,15 @@ def relative_gap(primal: float, dual: float, objective_error: float = 0.0, *, ga
     return gap / scale if not scale <= 0.0 else math.inf
 
 
+class Effort(NamedTuple):
+    """What a fit has cost; see :class:`Certificate`."""
+
+    n_iter: int
+    n_kernel_values: int
+    seconds: float
+    peak_memory_bytes: int
+
+
 class Numbers(NamedTuple):
     """The numbers of a certificate that follow from the final point; see :class:`Certificate`."""
 

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import Certificate
 from mercer.certificates.dual_point import rounding_of_sums
 from mercer.certificates.examples import margin_of
 from mercer.certificates.kkt import Cases, KKTCases, TubeCases
 from mercer.certificates.quadratic import QuadraticEvidence
-from mercer.certificates.smooth import EvaluatedEvidence, Evaluation, KKTNumbers, certify
-from mercer.certificates.status import Status
+from mercer.certificates.smooth import EvaluatedEvidence, Evaluation, KKTNumbers
 from mercer.data import as_data
 from mercer.data.rows import BLOCK_VALUES
 from mercer.gram import Gram
@@ -457,26 +455,3 @@ def long_products(table: Any, constant: float, w: FloatArray, beta: FloatArray) 
     if constant:
         v[p] = constant * long_beta.sum(axis=0)
     return z, v
-
-
-def certify_linear(
-    evidence: WeightsEvidence,
-    ended: Status,
-    *,
-    tol: float,
-    n_iter: int,
-    seconds: float,
-    peak_memory_bytes: int,
-    found: Evaluation | None = None,
-) -> Certificate:
-    """Return the certificate of a point, in one sweep over the rows unless its evaluation is `found`."""
-    return certify(
-        evidence,
-        evidence.evaluate() if found is None else found,
-        ended,
-        tol=tol,
-        n_iter=n_iter,
-        n_kernel_values=0,
-        seconds=seconds,
-        peak_memory_bytes=peak_memory_bytes,
-    )

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import Certificate
-from mercer.certificates.linear import certify_linear
-from mercer.certificates.smooth import Evaluation
+from mercer.certificates.certificate import Certificate, Effort
+from mercer.certificates.smooth import Evaluation, certify
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.gram.rows.table_rows import RowNumbers
@@ -120,15 +119,8 @@ class LinearSolution:
 
         `ended` is the status if the gap is larger than `tol`; None means that the solver stalled.
         """
-        certificate = certify_linear(
-            evidence,
-            ended or Status.STALLED,
-            tol=tol,
-            n_iter=run.n_iter,
-            seconds=run.seconds,
-            peak_memory_bytes=run.peak_memory_bytes,
-            found=found,
-        )
+        effort = Effort(run.n_iter, 0, run.seconds, run.peak_memory_bytes)
+        certificate = certify(evidence, found, ended or Status.STALLED, tol=tol, effort=effort)
         return cls(evidence.w, evidence.beta, certificate, *run, evidence.problem.C, reached)
 
     @property

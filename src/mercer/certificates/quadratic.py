@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate, Evidence, Numbers, relative_gap
+from mercer.certificates.certificate import Certificate, Effort, Evidence, Numbers, relative_gap
 from mercer.certificates.evaluation import Evaluation, conditions_of
 from mercer.certificates.examples import Decided, examples_of
 from mercer.certificates.kkt import Cases
@@ -227,10 +227,7 @@ def certify(
     *,
     tol: float,
     tol_gap: float | None,
-    n_iter: int,
-    n_kernel_values: int,
-    seconds: float,
-    peak_memory_bytes: int,
+    effort: Effort,
 ) -> Certificate:
     """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
     status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
@@ -240,10 +237,7 @@ def certify(
     return Certificate(
         status=status,
         **numbers_of(evaluation, evidence.problem).fields(),
-        n_iter=n_iter,
-        n_kernel_values=n_kernel_values,
-        seconds=seconds,
-        peak_memory_bytes=peak_memory_bytes,
+        **effort._asdict(),
         tol=tol,
         tol_gap=tol_gap,
         evidence=evidence,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate, Evidence, Numbers
+from mercer.certificates.certificate import Certificate, Effort, Evidence, Numbers
 from mercer.certificates.recomputation import long_product
 from mercer.certificates.roundoff import rounding_error, rounding_of_offsets
 from mercer.certificates.status import Status
@@ -285,10 +285,7 @@ def certify(
     ended: Status,
     *,
     tol: float,
-    n_iter: int,
-    n_kernel_values: int,
-    seconds: float,
-    peak_memory_bytes: int,
+    effort: Effort,
 ) -> Certificate:
     """Return the certificate of an evaluated point; see :class:`mercer.Certificate` for the arguments.
 
@@ -300,10 +297,7 @@ def certify(
     return Certificate(
         status=conclude(ended, evidence, found, of_violation, of_gap),
         **found.numbers.fields(),
-        n_iter=n_iter,
-        n_kernel_values=n_kernel_values,
-        seconds=seconds,
-        peak_memory_bytes=peak_memory_bytes,
+        **effort._asdict(),
         tol=of_violation,
         tol_gap=of_gap,
         evidence=evidence,

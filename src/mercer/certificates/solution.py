@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate, combine
+from mercer.certificates.certificate import Certificate, Effort, combine
 from mercer.certificates.evaluation import Evaluation, at_bias, evaluate
 from mercer.certificates.quadratic import QuadraticEvidence, certify
 from mercer.certificates.status import Status
@@ -17,8 +17,6 @@ from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem
-
-_EFFORT = ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")  # attributes that a certificate has as well
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class Solution:
                 ended,
                 tol=limits.tol,
                 tol_gap=limits.tol_gap,
-                **{name: about[name] for name in _EFFORT},
+                effort=Effort(**{name: about[name] for name in Effort._fields}),
             ),
             **about,
         )
@@ -240,7 +238,7 @@ class Solution:
             self.ended,
             tol=self.limits.tol,
             tol_gap=self.limits.tol_gap,
-            **{name: getattr(self, name) for name in _EFFORT},
+            effort=Effort(**{name: getattr(self, name) for name in Effort._fields}),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Laplacian, as_kernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
+from mercer.problems.smooth import Objective, Squared
 from mercer.solvers.smooth import ridge
 from mercer.specs import ForKernelRidge
 
@@ -202,15 +203,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         penalty = self._penalties(columns.shape[1])
         solved = ridge.solve(
             gram,
-            columns[rows],
-            penalty,
-            weights[rows],
+            Objective(Squared(columns[rows]), weights[rows], penalty, has_bias=False),
             n_jobs=self.n_jobs,
             memory_limit=self.memory_limit,
             check=check,
         )
-        self.kernel_, self._solved, self._weights = kernel, solved, weights
-        self._penalty, self._has_columns = penalty, is_table
+        self.kernel_, self._solved, self._has_columns = kernel, solved, is_table
         self._dtype = _precision(kernel, data, y, sample_weight)
         self.__dict__.pop("_loo", None)
         self.spec_ = ForKernelRidge(alpha=float(penalty[0]))  # of one target
@@ -323,9 +321,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             found = np.full(self._coefficients.shape, np.nan)
             found[self._rows] = ridge.leave_one_out(
                 self._gram_of_fit(),
-                self._solved.beta,
-                self._penalty,
-                self._weights[self._rows],
+                self._solved,
                 n_jobs=self.n_jobs,
                 memory_limit=self.memory_limit,
             )

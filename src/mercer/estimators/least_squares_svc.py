@@ -22,6 +22,7 @@ from mercer.gram.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.cross_fitting import by_folds
+from mercer.problems.smooth import Objective, Squared
 from mercer.solvers.smooth import ridge
 from mercer.specs import ForLeastSquaresSVC
 
@@ -188,16 +189,13 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         penalty = np.full(targets.shape[1], 1.0 / C)
         solved = ridge.solve(
             gram,
-            targets[labels.rows],
-            penalty,
-            labels.weights[labels.rows],
-            has_bias=True,
+            Objective(Squared(targets[labels.rows]), labels.weights[labels.rows], penalty, has_bias=True),
             n_jobs=self.n_jobs,
             memory_limit=self.memory_limit,
             check=check,
         )
         self._keep_classes(kernel, data, labels, solved.beta, solved.bias)
-        self._solved, self._labels, self._penalty = solved, labels, penalty
+        self._solved, self._labels = solved, labels
         self.spec_ = ForLeastSquaresSVC(C=C)
         self.__dict__.pop("_loo", None)
         self._warn(gram, solved.certificate)
@@ -210,10 +208,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
                 def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
                     own = ridge.solve(
                         gram.restrict(remaining),
-                        signs[remaining],
-                        penalty,
-                        weights[remaining],
-                        has_bias=True,
+                        Objective(Squared(signs[remaining]), weights[remaining], penalty, has_bias=True),
                         n_jobs=self.n_jobs,
                         memory_limit=self.memory_limit,
                         check=check,
@@ -261,10 +256,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
             found = np.full(self._coefficients.shape, np.nan)
             found[rows] = self._labels.signs[rows] - ridge.leave_one_out(
                 self._gram_of_fit() if gram is None else gram,
-                self._solved.beta,
-                self._penalty,
-                self._labels.weights[rows],
-                has_bias=True,
+                self._solved,
                 n_jobs=self.n_jobs,
                 memory_limit=self.memory_limit,
                 check=check,

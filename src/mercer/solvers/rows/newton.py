@@ -82,8 +82,6 @@ def dual_point_of(problem: LinearProblem, terms: SmoothTerms, point: Point) -> R
 
 
 def newton(
-    problem: LinearProblem,
-    terms: SmoothTerms,
     point: Point,
     curvature: Curvature,
     is_done: Callable[[Progress], bool],
@@ -95,10 +93,9 @@ def newton(
 
     Parameters
     ----------
-    problem : LinearProblem
-    terms : SmoothTerms
     point : Point
     curvature : Curvature
+        With the problem and its terms.
     is_done : callable
         Called at each point; the method ends if it returns True.
     n_iter : int
@@ -113,6 +110,7 @@ def newton(
     A step costs a sweep over the table at its full length. If the slope there is not small, a line search reads the
     numbers of the rows, and another sweep finds the gradient and the second derivatives.
     """
+    problem, terms = curvature.problem, curvature.terms
     step: RowNumbers = problem.rows.numbers()
     idle, least, lowest = 0, float("inf"), float("inf")
     sweep = curvature.sweep(point.w if point.is_stale else None, point.z, check)
@@ -343,15 +341,21 @@ class SmoothNewton(LinearSolver):
         whole = self.curvature.problem
         try:
             for factor in factors:
-                self.curvature.problem = staged = replace(self.problem, C=factor * self.problem.C)
-                about = staged, self.terms, self.point, self.curvature
-                for step in newton(*about, lambda progress: progress.relative_gap <= _ROUGH, self.n_iter, self.check):
+                self.curvature.problem = replace(self.problem, C=factor * self.problem.C)
+                steps = newton(
+                    self.point,
+                    self.curvature,
+                    lambda progress: progress.relative_gap <= _ROUGH,
+                    self.n_iter,
+                    self.check,
+                )
+                for step in steps:
                     self.n_iter = step.n_iter
                     yield Step(step.n_iter, 1.0, step.objective)
         finally:
             self.curvature.problem = whole
-        about = self.problem, self.terms, self.point, self.curvature
         self._stalled, last = False, 0.0
+        about = self.point, self.curvature
         for step in newton(*about, lambda progress: progress.relative_gap <= tol, self.n_iter, self.check):
             self.n_iter = step.n_iter
             last = step.violation

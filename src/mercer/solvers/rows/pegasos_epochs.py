@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import Certificate, combine
-from mercer.certificates.linear import LinearEvidence, certify_linear
+from mercer.certificates.certificate import Certificate, Effort, combine
+from mercer.certificates.linear import LinearEvidence
+from mercer.certificates.smooth import certify as certify_point
 from mercer.certificates.status import Status
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.control import Control
@@ -136,14 +137,7 @@ def certify(
         beta = dual_coefficients(problem, own, stop=stop)
         coefficients.append(np.asarray(beta[:]))
         evidence = LinearEvidence(problem, own, beta)
-        parts.append(
-            certify_linear(
-                evidence,
-                ended,
-                tol=tol,
-                n_iter=n_iter,
-                seconds=time.perf_counter() - began,
-                peak_memory_bytes=3 * weights.nbytes + 8 * problem.rows.n * (len(problems) + 3),
-            )
-        )
+        bytes_used = 3 * weights.nbytes + 8 * problem.rows.n * (len(problems) + 3)
+        effort = Effort(n_iter, 0, time.perf_counter() - began, bytes_used)
+        parts.append(certify_point(evidence, evidence.evaluate(), ended, tol=tol, effort=effort))
     return combine(parts), np.array(coefficients)

@@ -93,8 +93,7 @@ class ProximalPoint(LinearSolver):
                     or self.n_iter - began >= MOST_INNER
                 )
 
-            about = self.problem, self.terms, self.point, self.curvature
-            for step in newton(*about, is_done, self.n_iter, self.check, self._anchor()):
+            for step in newton(self.point, self.curvature, is_done, self.n_iter, self.check, self._anchor()):
                 self.n_iter = step.n_iter
                 yield step
             gap = last[0].relative_gap

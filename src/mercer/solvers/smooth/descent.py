@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate, relative_gap
+from mercer.certificates.certificate import Certificate, Effort, relative_gap
 from mercer.certificates.roundoff import rounding_error, rounding_of_objectives
 from mercer.certificates.smooth import Evaluation, RowsEvidence, certify
 from mercer.certificates.status import Status
@@ -166,10 +166,12 @@ def minimise(
         evidence.evaluate(fitted=gram),
         ended or Status.STALLED,
         tol=tol,
-        n_iter=monitor.n_iter,
-        n_kernel_values=gram.n_values - before + gram.n**2,
-        seconds=time.perf_counter() - started,
-        peak_memory_bytes=product.memory_bytes + gram.peak_bytes,
+        effort=Effort(
+            monitor.n_iter,
+            gram.n_values - before + gram.n**2,
+            time.perf_counter() - started,
+            product.memory_bytes + gram.peak_bytes,
+        ),
     )
     beta = weights * point.alpha * y
     return Descended(beta, point.bias, point.alpha, point.multipliers, certificate, monitor.n_iter)

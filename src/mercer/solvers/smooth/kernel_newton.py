@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import Certificate
+from mercer.certificates.certificate import Certificate, Effort
 from mercer.certificates.smooth import KernelEvidence, certify, largest_gap
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
@@ -76,10 +76,12 @@ def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised
         evidence.evaluate(fitted=gram),
         ended or Status.STALLED,
         tol=tol,
-        n_iter=monitor.n_iter,
-        n_kernel_values=gram.n_values - before + 2 * gram.n**2,
-        seconds=monitor.seconds,
-        peak_memory_bytes=point.memory_bytes + gram.peak_bytes + 12 * point.beta.nbytes,
+        effort=Effort(
+            monitor.n_iter,
+            gram.n_values - before + 2 * gram.n**2,
+            monitor.seconds,
+            point.memory_bytes + gram.peak_bytes + 12 * point.beta.nbytes,
+        ),
     )
     return Minimised(point.beta, point.bias, certificate, monitor.n_iter, monitor.trace)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import svd
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import Certificate
+from mercer.certificates.certificate import Certificate, Effort
 from mercer.certificates.least_squares import LeastSquaresEvidence
 from mercer.certificates.smooth import certify
 from mercer.certificates.status import Status
@@ -89,9 +89,6 @@ def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray
         evidence.evaluate(),
         Status.STALLED,
         tol=TOL,
-        n_iter=0,
-        n_kernel_values=0,
-        seconds=time.perf_counter() - began,
-        peak_memory_bytes=3 * rows.size * 8,
+        effort=Effort(0, 0, time.perf_counter() - began, 3 * rows.size * 8),
     )
     return Fitted(w, bias, left_out, certificate)

@@ -13,7 +13,7 @@ import threadpoolctl
 from scipy.linalg import eigh
 
 from mercer._typing import FloatArray, RealArray
-from mercer.certificates.certificate import Certificate
+from mercer.certificates.certificate import Certificate, Effort
 from mercer.certificates.smooth import KernelEvidence, certify, evaluate
 from mercer.certificates.status import Status
 from mercer.gram import Gram
@@ -36,6 +36,7 @@ class Solved:
 
     Attributes
     ----------
+    objective : Objective
     beta : ndarray of shape (n, T)
     bias : ndarray of shape (T,)
     certificate : Certificate
@@ -44,6 +45,7 @@ class Solved:
         least norm among those with the smallest residual.
     """
 
+    objective: Objective
     beta: FloatArray
     bias: FloatArray
     certificate: Certificate
@@ -52,11 +54,7 @@ class Solved:
 
 def solve(
     gram: Gram,
-    Y: FloatArray,
-    penalty: FloatArray,
-    weights: FloatArray,
-    *,
-    has_bias: bool = False,
+    objective: Objective,
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     check: Check = no_check,
@@ -71,12 +69,8 @@ def solve(
     ----------
     gram : Gram
         The Gram matrix K of the n rows.
-    Y : ndarray of shape (n, T)
-    penalty : ndarray of shape (T,)
-        At least 0; all equal if there is a bias.
-    weights : ndarray of shape (n,)
-        All positive.
-    has_bias : bool
+    objective : Objective
+        With the squared loss of the targets Y of shape (n, T). Penalties are at least 0; all equal if there is a bias.
     n_jobs : int, optional
         Threads of LAPACK; None lets the library choose.
     memory_limit : int, optional
@@ -96,7 +90,9 @@ def solve(
     time and memory; iterative refinement by products with K in float64 then gives float64 accuracy. With several
     penalties, or if the matrix is not positive definite: an eigendecomposition, about 9 n³ and 24 n² bytes.
     """
-    began, before = time.perf_counter(), gram.n_values
+    loss, weights, penalty, has_bias = objective.loss, objective.weights, objective.penalty, objective.has_bias
+    assert isinstance(loss, Squared)
+    began, before, Y = time.perf_counter(), gram.n_values, loss.y
     found, number_bytes, definite = None, 8, True
     with _blas(n_jobs, gram.n):
         if (penalty == penalty[0]).all():
@@ -119,7 +115,6 @@ def solve(
             definite = bool((spectrum.values[0] + penalty > spectrum.cut).all())
             found = spectrum.solve(Y, penalty), np.zeros(Y.shape[1])
     beta, bias = found
-    objective = Objective(Squared(Y), weights, penalty, has_bias)
     convex = gram.is_convex
     evaluation = evaluate(objective, gram, beta, bias)
     certificate = certify(
@@ -127,26 +122,21 @@ def solve(
         evaluation,
         Status.STALLED,
         tol=TOL,
-        n_iter=0,
-        n_kernel_values=gram.n_values - before,
-        seconds=time.perf_counter() - began,
-        peak_memory_bytes=number_bytes * gram.n**2 + gram.peak_bytes,
+        effort=Effort(
+            0, gram.n_values - before, time.perf_counter() - began, number_bytes * gram.n**2 + gram.peak_bytes
+        ),
     )
-    return Solved(beta, bias, certificate, definite)
+    return Solved(objective, beta, bias, certificate, definite)
 
 
 def leave_one_out(
     gram: Gram,
-    beta: FloatArray,
-    penalty: FloatArray,
-    weights: FloatArray,
-    *,
-    has_bias: bool = False,
+    solved: Solved,
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     check: Check = no_check,
 ) -> FloatArray:
-    """Return y_i - f(x_i) for each row and target, where f is trained without row i, (n, T), from :func:`solve`'s beta.
+    """Return y_i - f(x_i) for each row and target, where f is trained without row i, (n, T).
 
     It is beta_i / (A⁻¹)_ii, where A is the matrix of the system, bordered if there is a bias [Cawley & Talbot 2004].
     The value is NaN if no row remains to train on, or if the system with or without row i has no inverse.
@@ -156,6 +146,7 @@ def leave_one_out(
     The cost is half of K again, its factor and the inverse of the factor, 2n³/3 multiplications, and 8 n² bytes; with
     different penalties, an eigendecomposition.
     """
+    weights, penalty, has_bias = solved.objective.weights, solved.objective.penalty, solved.objective.has_bias
     with _blas(n_jobs, gram.n):
         factor = None
         if (penalty == penalty[0]).all():
@@ -166,7 +157,7 @@ def leave_one_out(
                 diagonal = spectrum.inverse_diagonal(0.0 * penalty)[:-1]
             else:
                 diagonal = Spectrum.of(gram, weights, memory_limit, check).inverse_diagonal(penalty)
-            return _loo_residuals(beta, diagonal)
+            return _loo_residuals(solved.beta, diagonal)
         border = None
         if has_bias:
             ones = np.ones((gram.n, 1))
@@ -178,7 +169,7 @@ def leave_one_out(
         own = diagonal - np.square(border) / border.sum()
         # NaN if the bordered system without the row is singular
         diagonal = np.where(own > _VANISHED * diagonal, own, np.nan)
-    return _loo_residuals(beta, diagonal[:, None])
+    return _loo_residuals(solved.beta, diagonal[:, None])
 
 
 def _loo_residuals(beta: FloatArray, diagonal: FloatArray) -> FloatArray:
@@ -408,11 +399,10 @@ def path(
         clear[i] &= bool((np.abs(left).max(axis=0) <= TOL * Squared(Y).scale).all())
     for at in np.flatnonzero(~clear):
         each = np.full(Y.shape[1], penalties[at])
-        found = solve(gram, Y, each, weights, n_jobs=n_jobs, memory_limit=memory_limit, check=check)
+        objective, about = Objective(Squared(Y), weights, each, has_bias=False), (n_jobs, memory_limit, check)
+        found = solve(gram, objective, *about)
         coefficients[at], solved[at] = found.beta, found.certificate.status in (Status.OPTIMAL, Status.STATIONARY)
-        residuals = leave_one_out(
-            gram, found.beta, each, weights, n_jobs=n_jobs, memory_limit=memory_limit, check=check
-        )
+        residuals = leave_one_out(gram, found, *about)
         errors[at] = weights @ np.square(residuals) / weights.sum()
     total = np.where(np.isfinite(errors), errors, np.inf).sum(axis=1)
     ties = np.flatnonzero(total == total.min())
