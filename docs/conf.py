@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import api_pages
 
 import mercer
+from mercer.studies.report.words import glossary
 
 ROOT = Path(__file__).parent.parent
 
@@ -121,6 +122,7 @@ def setup(app):
     app.connect("autodoc-process-docstring", api_pages.escape_marks, priority=900)
     app.connect("autodoc-skip-member", api_pages.is_of_others)
     app.connect("env-check-consistency", check_reference)
+    app.connect("doctree-read", anchor_terms)
     app.connect("doctree-resolved", link_names)
     app.connect("source-read", list_pages)
     app.connect("build-finished", write_front_door)
@@ -134,6 +136,13 @@ def link_names(app, doctree, page):
         if target and not isinstance(node.parent, (nodes.reference, nodes.title)):
             uri = app.builder.get_relative_uri(page, f"docs/api/names/{target}")
             node.replace_self(nodes.reference("", "", node.deepcopy(), refuri=uri))
+
+
+def anchor_terms(app, doctree):
+    """Give each term of the glossary an anchor of its own, such as glossary.html#word-margin."""
+    if app.env.docname == "docs/glossary":
+        for item, word in zip(doctree.findall(nodes.list_item), glossary(), strict=True):
+            item["ids"].append(word.anchor)
 
 
 def check_reference(app, env):

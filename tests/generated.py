@@ -1,7 +1,11 @@
-"""Small generated tables with mixed columns, for tests of tables, studies and the command line."""
+"""Small generated tables with mixed columns, for tests of tables, studies and the command line; pages of studies."""
+
+import re
 
 import numpy as np
 import pandas as pd
+
+from mercer.studies.report import page
 
 
 def mixed_frame(n: int = 120, seed: int = 0) -> pd.DataFrame:
@@ -57,3 +61,8 @@ def rare_class(n: int = 600, share: float = 0.05, seed: int = 0) -> pd.DataFrame
     sick[rng.choice(n, round(share * n), replace=False)] = True
     points = rng.standard_normal((n, 4)) + sick[:, None] * np.array([1.4, 1.2, 0.0, 0.0])
     return pd.DataFrame(points, columns=list("abcd")).assign(state=np.where(sick, "sick", "well"))
+
+
+def render(study, **options):
+    """The page of a study, without the links of words to their definitions."""
+    return re.sub(r'<a class="word"[^>]*>(.*?)</a>', r"\1", page.render(study, **options), flags=re.DOTALL)

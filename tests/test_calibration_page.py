@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from generated import three_classes
+from generated import render, three_classes
 from mercer.studies.models import load_model, save_model, verify
 from mercer.studies.protocol import study
 from mercer.studies.report import calibration
-from mercer.studies.report.page import render
 
 
 def frame(n=400, seed=0):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generated import quantities, rare_class, three_classes
+from generated import quantities, rare_class, render, three_classes
 from mercer import SVC
 from mercer.data import TableError, as_table
 from mercer.model_selection.splits import stratified_folds
@@ -22,7 +22,6 @@ from mercer.studies.models.model_file import ModelFileError
 from mercer.studies.protocol import study
 from mercer.studies.report import decisions, prose
 from mercer.studies.report.decisions import by_costs
-from mercer.studies.report.page import render
 from mercer.studies.search import search
 from mercer.studies.tables import TableEncoder
 

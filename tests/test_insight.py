@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from generated import three_classes
+from generated import render, three_classes
 from mercer.data import as_table
 from mercer.model_selection.metrics import Interval, mean_interval
 from mercer.studies.classification import ToClassify
@@ -20,7 +20,6 @@ from mercer.studies.models import explain, read_table
 from mercer.studies.protocol import study
 from mercer.studies.report import insight as words
 from mercer.studies.report import prose
-from mercer.studies.report.page import render
 
 
 def frame(n=240, flipped=(), seed=0):

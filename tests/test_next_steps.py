@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from generated import mixed_frame, quantities
+from generated import mixed_frame, quantities, render
 from mercer.studies import cli
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.ledger import LEDGER, SEALED_MODEL
 from mercer.studies.protocol import study
 from mercer.studies.report import next_steps, prose, sealed
-from mercer.studies.report.page import render
 
 
 def table(n=160):

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR as LIBSVM
 
-from generated import mixed_frame, quantities, with_missing
+from generated import mixed_frame, quantities, render, with_missing
 from mercer.data.frames import as_table
 from mercer.data.table import Table, TableError
 from mercer.model_selection.regression_metrics import Deviations
@@ -21,7 +21,6 @@ from mercer.studies.number_rivals import PENALTIES, Mean, NeighbourMeans, RidgeR
 from mercer.studies.protocol import study
 from mercer.studies.regression import ToEstimate
 from mercer.studies.report import insight, prose, regression
-from mercer.studies.report.page import render
 from mercer.studies.rivals import choose_rivals
 from mercer.studies.search import search
 from mercer.studies.tables.encoding import TableEncoder

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from mercer.studies.candidates import KernelChoice
 from mercer.studies.cli.output import print_study
 from mercer.studies.models import fit_model
 from mercer.studies.protocol import study
-from mercer.studies.report import classification, insight, numbers, prose, search_prose
+from mercer.studies.report import classification, insight, numbers, prose, search_prose, words
 from mercer.studies.report.heat_map import search_display
 from mercer.studies.report.page import render, write_report
 
@@ -43,6 +44,7 @@ class Page(HTMLParser):
         self.tags.append(tag)
         self.attributes += [(tag, *attribute) for attribute in attributes]
         self.ids += [value for name, value in attributes if name == "id"]
+        self.words.append("" if tag == "a" else " ")
         if tag not in VOID:
             self.open.append(tag)
 
@@ -53,6 +55,7 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+        self.words.append("" if tag == "a" else " ")
 
     def handle_data(self, data):
         if not {"style", "svg"} & set(self.open):
@@ -60,7 +63,7 @@ class Page(HTMLParser):
 
     @property
     def text(self):
-        return " ".join(" ".join(self.words).split())
+        return " ".join("".join(self.words).split())
 
 
 CONTROLS = "\u202e\u2066\x1b\x07"
@@ -583,3 +586,41 @@ def test_control_characters_of_names_are_spelt_out_on_the_page_and_in_the_termin
     for text in (page, capsys.readouterr().out):
         assert not set(CONTROLS) & set(text)
         assert r"\u202e\u2066\x1b\x07" in text
+
+
+WORDS_PAGE = (
+    "<h1>Gap</h1><main><p>The gap and the gap of support vectors, F1; “recall”.</p><td>fold</td>"
+    '<th scope="row">gamma</th><svg><text>kernel</text></svg><p>The body mass is a margin.</p><!-- words --></main>'
+)
+
+
+def test_the_first_use_of_a_word_leads_to_its_definition():
+    page = words.define(WORDS_PAGE, ["body mass"])
+    assert page.count("<a") == 4  # gap, support vectors, F1, margin; no name, no cell, no picture, nothing in quotes
+    assert 'The <a class="word" href="#word-duality-gap">gap</a> and the gap of' in page
+    assert '<dt id="word-support-vector">Support vector</dt><dd>a training row' in page
+    assert page.startswith("<h1>Gap</h1>")
+    assert page.count("<dt") == 4
+
+
+def test_a_word_that_is_part_of_a_name_is_left_alone():
+    page = words.define(WORDS_PAGE, ["Margin", "F1 of last year", "gap2"])
+    assert "word-margin" not in page
+    assert "word-f1" not in page
+    assert "word-duality-gap" in page
+
+
+def test_all_words_of_a_page_are_defined_once(found):
+    page = Page(page_of(found))
+    links = [value for tag, name, value in page.attributes if (tag, name) == ("a", "href")]
+    definitions = [one for one in page.ids if one.startswith("word-")]
+    assert sorted(links) == sorted(f"#{one}" for one in definitions)
+    assert len(set(definitions)) == len(definitions) > 20
+
+
+def test_the_glossary_has_each_spelling_once():
+    spellings = [one.lower() for word in words.glossary() for one in word.spellings]
+    assert len(spellings) == len(set(spellings)) > 150
+    entries = Path(words.__file__).with_name("glossary.md").read_text(encoding="utf-8").count("\n- ")
+    assert len(words.glossary()) == entries  # no entry is spelt so that it is not read
+    assert len({word.anchor for word in words.glossary()}) == entries

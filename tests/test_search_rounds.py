@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from generated import mixed_frame, three_classes
+from generated import mixed_frame, render, three_classes
 from mercer.data.frames import as_table
 from mercer.model_selection import Round
 from mercer.model_selection.search.row_rules import n_survivors, round_sizes, rows_in_time
@@ -27,7 +27,6 @@ from mercer.studies.refinement import neighbours
 from mercer.studies.regression import ToEstimate
 from mercer.studies.report import search_prose
 from mercer.studies.report.heat_map import search_display
-from mercer.studies.report.page import render
 from mercer.studies.rivals import choose_rivals
 from mercer.studies.search import SearchResult, search
 from mercer.studies.tables.encoding import TableEncoder

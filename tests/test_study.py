@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, make_circles
 
-from generated import mixed_frame, quantities, three_classes, with_missing
+from generated import mixed_frame, quantities, render, three_classes, with_missing
 from mercer import load_libsvm_model, save_libsvm_model
 from mercer.certificates import Status
 from mercer.data.frames import as_table
@@ -31,7 +31,6 @@ from mercer.studies.models.verification import verify
 from mercer.studies.protocol import study
 from mercer.studies.regression import ToEstimate
 from mercer.studies.report import prose, weights
-from mercer.studies.report.page import render
 from mercer.studies.search import NO_TIME, SearchStopped
 from mercer.studies.time_budget import SEARCH, TimeBudget
 

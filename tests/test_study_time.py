@@ -9,6 +9,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from generated import render
 from mercer.certificates import Status
 from mercer.studies import final_fit, plan, preparation, searching
 from mercer.studies.candidates import KERNELS
@@ -18,7 +19,6 @@ from mercer.studies.contenders import Fold
 from mercer.studies.models import load_model, save_model, verify
 from mercer.studies.protocol import study
 from mercer.studies.report import classification, prose, search_prose
-from mercer.studies.report.page import render
 from mercer.studies.rivals import choose_rivals
 from mercer.studies.search import search
 from mercer.studies.time_budget import Deadline, TimeBudget

@@ -22,6 +22,7 @@ from mercer.studies.report import (
     regression,
     search_prose,
     weights,
+    words,
 )
 from mercer.studies.report.numbers import quantity
 from mercer.studies.report.printable import printable
@@ -77,7 +78,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         "small": numbers.small,
         "moment": _moment,
     }
-    return environment.get_template(phrasing.template).render(
+    page = environment.get_template(phrasing.template).render(
         study=study,
         source=_utf8(source),
         command=_utf8(command),
@@ -109,6 +110,9 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         max_curves=MAX_CURVES,
         max_points=MAX_POINTS,
     )
+    columns = study.column_choice
+    classes = map(str, getattr(columns.truth, "names", ()))
+    return words.define(page, [study.target, *columns.features, *columns.left_out, *classes])
 
 
 def _spelt_out(value: Any) -> Any:
