@@ -463,7 +463,7 @@ def test_a_machine_that_was_read_has_no_certificate(tmp_path):
     save_libsvm_model(SVC(kernel="linear").fit(X, y), tmp_path / "f.model")
     machine = load_libsvm_model(tmp_path / "f.model")
     for attribute in ("certificate_", "solution_"):
-        with pytest.raises(AttributeError, match="not trained here but read from a file"):
+        with pytest.raises(AttributeError, match="not trained here: it was read from a file"):
             getattr(machine, attribute)
     for attribute in ("support_", "machines_", "fit_status_", "n_iter_", "C_"):
         assert not hasattr(machine, attribute)
@@ -476,7 +476,7 @@ def test_a_machine_that_was_read_has_no_certificate(tmp_path):
     )
     assert machine.fit(X, y).certificate_.status == "optimal"
     kernel_values = load_libsvm_model(FOLDER / "kernel_values.model")
-    with pytest.raises(AttributeError, match="not trained here but read from a file"):
+    with pytest.raises(AttributeError, match="not trained here: it was read from a file"):
         _ = kernel_values.function_
 
 

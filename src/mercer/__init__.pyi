@@ -42,6 +42,7 @@ from mercer.estimators import ParzenClassifier as ParzenClassifier
 from mercer.estimators import PegasosSVC as PegasosSVC
 from mercer.estimators import QuantileSVR as QuantileSVR
 from mercer.estimators import RBFNetworkClassifier as RBFNetworkClassifier
+from mercer.export import compact as compact
 from mercer.export import to_c as to_c
 from mercer.export import to_javascript as to_javascript
 from mercer.export import to_onnx as to_onnx

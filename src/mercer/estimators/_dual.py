@@ -103,9 +103,9 @@ class DualMachine(Iterated, KernelMachine):
         self._check_is_fitted()
         if not hasattr(self, "_solutions"):
             raise AttributeError(
-                "this machine was not trained here but read from a file that holds what predicts and no more: whether "
-                "it is the optimum cannot be checked without the training data. Call fit to have a machine with a "
-                "certificate."
+                "this machine was not trained here: it was read from a file, or made by compact, and has what predicts "
+                "and no more. Whether it is the optimum cannot be checked without the training data. Call fit to have "
+                "a machine with a certificate."
             )
         return self._solutions
 

@@ -6,17 +6,26 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Vectors
+from mercer.data import Data, Vectors
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine, SingleMachine
+from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.kernels import Kernel
 from mercer.multiclass.coefficients import Coefficients
 
 Single = TypeVar("Single", bound=SingleMachine)
 Classifier = TypeVar("Classifier", bound=MarginClassifier)
+
+_REMAINING = (
+    *("kernel_", "n_features_in_", "feature_names_in_", "classes_", "class_weight_", "_scheme", "intercept_", "_bias"),
+    *("offset_", "squared_norm_", "radius_", "_length", "_has_columns", "_dtype"),
+    *("calibration_", "calibration_values_", "calibration_reason_"),
+)
+"""Attributes that do not depend on the choice of vectors."""
 
 Support = Vectors | IndexArray
 """Support vectors, or for a precomputed kernel their indices in the training rows, (n_SV,)."""
@@ -53,6 +62,29 @@ def restored_classifier(
     _hold(machine, kernel, support, n_features, coefficients, biases)
     machine._arrange("ovo", codes)
     return machine
+
+
+def with_vectors(
+    machine: DualMachine | EveryRowMachine, vectors: Data, coefficients: Coefficients, codes: IndexArray
+) -> Any:
+    """Return a copy of a machine with other support vectors and coefficients, without a solution and a certificate.
+
+    `codes` are the class numbers of the vectors of a `MarginClassifier`, which must be sorted by class.
+    """
+    other = clone(machine)
+    for name in _REMAINING:
+        if name in vars(machine):
+            setattr(other, name, vars(machine)[name])
+    if isinstance(other, EveryRowMachine):
+        assert isinstance(coefficients, np.ndarray)
+        other.spec_ = machine.spec_
+        other._keep(vectors, np.arange(vectors.n), coefficients, other._bias)
+        other.dual_coef_ = other._shaped(coefficients) if hasattr(other, "_shaped") else coefficients.T.copy()
+        return other
+    other._hold(coefficients, machine.intercept_, vectors)
+    if isinstance(other, MarginClassifier):
+        other._arrange(machine._scheme, codes)
+    return other
 
 
 def _hold(
