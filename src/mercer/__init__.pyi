@@ -85,6 +85,8 @@ from mercer.studies.files.libsvm_data import load_libsvm_data as load_libsvm_dat
 from mercer.studies.files.libsvm_data import save_libsvm_data as save_libsvm_data
 from mercer.studies.models import as_model as as_model
 from mercer.studies.models import fit_model as fit_model
+from mercer.studies.models.liblinear_model import load_liblinear_model as load_liblinear_model
+from mercer.studies.models.liblinear_model import save_liblinear_model as save_liblinear_model
 from mercer.studies.models.libsvm_model import load_libsvm_model as load_libsvm_model
 from mercer.studies.models.libsvm_model import save_libsvm_model as save_libsvm_model
 from mercer.studies.models.model_file import load_model as load_model

@@ -13,11 +13,15 @@ from mercer.data import Data, Vectors
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine, SingleMachine
 from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._linear import LinearMachine
 from mercer.estimators._novelty import NoveltyDetector
+from mercer.estimators.logistic import LogisticRegression
 from mercer.kernels import Kernel
 from mercer.multiclass.coefficients import Coefficients
+from mercer.specs import ForLogisticRegression
 
 Single = TypeVar("Single", bound=SingleMachine)
+Linear = TypeVar("Linear", bound=LinearMachine)
 Classifier = TypeVar("Classifier", bound=MarginClassifier)
 
 _REMAINING = (
@@ -61,6 +65,24 @@ def restored_classifier(
     machine.classes_ = classes
     _hold(machine, kernel, support, n_features, coefficients, biases)
     machine._arrange("ovo", codes)
+    return machine
+
+
+def restored_linear(
+    machine: Linear, normals: FloatArray, biases: FloatArray, classes: npt.NDArray[Any] | None
+) -> Linear:
+    """Return the linear machine with these normal vectors, (n_machines, p), with attributes as after `fit`.
+
+    It has no solution and no certificate. Without classes, it predicts one number.
+    """
+    machine.n_features_in_ = normals.shape[1]
+    machine.intercept_ = biases
+    if classes is None:
+        machine.coef_ = normals[0]
+        return machine
+    machine.coef_, machine.classes_ = normals, classes
+    if isinstance(machine, LogisticRegression):
+        machine.spec_ = ForLogisticRegression(C=machine.C, joint=False)
     return machine
 
 

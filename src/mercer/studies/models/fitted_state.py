@@ -143,7 +143,12 @@ def _claims(machine: Any) -> tuple[Any, ...]:
             Separation(int(mistakes), int(passes), float(criterion), bool(separated))
             for mistakes, passes, criterion, separated in zip(*found, strict=True)
         )
-    certificate = machine.certificate_
+    certificate = getattr(machine, "certificate_", None)
+    if certificate is None:
+        raise ValueError(
+            "a model remembers its certificate, which a machine that was read from a file or made by compact lacks: "
+            "fit it again"
+        )
     return (certificate,) if machine.spec_.is_whole else certificate.parts or (certificate,)
 
 

@@ -189,7 +189,9 @@ def _of_estimator(machine: Any) -> LibsvmModel:
         check_is_fitted(machine, "coef_")
         normals = np.atleast_2d(machine._dense_coef())
         biases = np.broadcast_to(np.asarray(machine.intercept_, dtype=np.float64), len(normals))
-        return _of_linear(normals, biases, _labels(machine.classes_) if hasattr(machine, "classes_") else None, "ovr")
+        return _of_linear(
+            normals, biases, integer_labels(machine.classes_) if hasattr(machine, "classes_") else None, "ovr"
+        )
     kind = _KINDS.get(type(machine))
     if kind is None:
         raise TypeError(
@@ -202,7 +204,7 @@ def _of_estimator(machine: Any) -> LibsvmModel:
     if kind in CLASSIFIERS:
         _check_scheme(machine._scheme, machine.classes_.size)
         kernel, found, biases = machine.kernel_, machine._coefficients, machine.intercept_
-        labels = _labels(machine.classes_)
+        labels = integer_labels(machine.classes_)
         if isinstance(found, PairCoefficients):
             return _of_pairs(kind, kernel, support, found, biases, labels)
         positive = np.repeat([False, True], machine.n_support_)
@@ -258,7 +260,7 @@ def class_labels(prediction_kind: Classes) -> IndexArray:
     ValueError
         If they are not integers of 32 bits.
     """
-    return np.arange(len(prediction_kind.labels)) if prediction_kind.is_text else _labels(prediction_kind.labels)
+    return np.arange(len(prediction_kind.labels)) if prediction_kind.is_text else integer_labels(prediction_kind.labels)
 
 
 def _of_linear(normals: FloatArray, biases: FloatArray, labels: IndexArray | None, scheme: str) -> LibsvmModel:
@@ -334,12 +336,12 @@ def _check_scheme(scheme: str, n_classes: int) -> None:
         )
 
 
-def _labels(classes: npt.NDArray[Any]) -> IndexArray:
-    """Return the classes as LIBSVM's integer labels."""
+def integer_labels(classes: npt.NDArray[Any], program: str = "LIBSVM") -> IndexArray:
+    """Return the classes as the integer labels of LIBSVM or LIBLINEAR."""
     numbers = classes.dtype.kind in "iuf"
     if not numbers or (classes != np.rint(classes)).any() or np.abs(classes.astype(np.float64)).max() >= 2**31:
         raise ValueError(
-            f"LIBSVM's labels are integers of 32 bits, and the classes are {classes.tolist()}: fit on y encoded as "
+            f"{program}'s labels are integers of 32 bits, and the classes are {classes.tolist()}: fit on y encoded as "
             "integers, for instance by sklearn.preprocessing.LabelEncoder."
         )
     return classes.astype(np.int64)

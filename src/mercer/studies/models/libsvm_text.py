@@ -6,11 +6,11 @@ Nothing in a file is executed. Numbers in the header do not allocate memory: mem
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import le
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,8 +18,8 @@ from scipy import sparse
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import CSR, MAX_FEATURES, Dense, Vectors
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
-from mercer.studies.files.file_formats import BYTE_ORDER_MARK
-from mercer.studies.files.libsvm_data import MAX_NUMBER, LibsvmFileError, digits, shown
+from mercer.studies.files.libsvm_data import MAX_NUMBER, LibsvmFileError, digits
+from mercer.studies.models.model_text import Layout, ModelHeader, ModelText
 
 CLASSIFIERS = ("c_svc", "nu_svc")
 KINDS = (*CLASSIFIERS, "one_class", "epsilon_svr", "nu_svr")
@@ -39,10 +39,19 @@ LEFT_BEHIND = ("probA", "probB", "prob_density_marks")
 MAX_COEFFICIENT_BYTES = 2**31
 """Largest number of bytes for the coefficients of all pairs of classes, which may be many times the file size."""
 
-_WORDS = {
-    *("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "nr_sv"),
+_WORDS = (
+    *("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "nr_sv", "SV"),
     *LEFT_BEHIND,
-}
+)
+_LAYOUT = Layout(
+    "LIBSVM",
+    frozenset(_WORDS),
+    "SV",
+    "support vectors",
+    "solver_type",
+    "this is a model file of LIBLINEAR, which has no support vectors; LIBSVM's begin with svm_type "
+    "(mercer.load_liblinear_model reads it)",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +128,10 @@ def read_model(path: str | Path, *, n_features: int | None, zero_based: bool) ->
         If the file cannot be read.
     """
     with open(path, "rb") as file:
-        text = _Text(path, file)
-        header = _Header.read(text)
+        text = ModelText(path, file, _LAYOUT)
+        header = ModelHeader.read(text)
         kind = header.choice("svm_type", KINDS)
-        kernel = header.kernel()
+        kernel = _kernel(header)
         n_classes = header.integers("nr_class", 1, at_least=2)[0]
         if kind not in CLASSIFIERS and n_classes != 2:
             header.refuse("nr_class", f"nr_class is 2 in a model of {kind}, got {n_classes}")
@@ -142,129 +151,39 @@ def read_model(path: str | Path, *, n_features: int | None, zero_based: bool) ->
                 header.refuse("label", "a label stands twice")
             if counts.sum() != n_support:
                 header.refuse("nr_sv", f"the counts sum to {counts.sum()}, and total_sv is {n_support}")
-        left_behind = header.left_behind(kind)
+        left_behind = _left_behind(header, kind)
         values = isinstance(kernel, Precomputed)
         coefficients, matrix = _read_support(text, n_support, n_classes - 1, values, 0 if zero_based else 1)
     support = _serials(path, matrix, n_features) if values else _vectors(path, matrix, n_features)
     return LibsvmModel(kind, kernel, rho, labels, counts, coefficients, support, left_behind)
 
 
-class _Text:
-    """The lines of a file, split into words."""
-
-    def __init__(self, path: str | Path, file: Any) -> None:
-        self.path, self.number, self._lines = path, 0, iter(file)
-
-    def words(self) -> list[bytes] | None:
-        """Return the words of the next line; None at the end of the file."""
-        line = next(self._lines, None)
-        if line is None:
-            return None
-        self.number += 1
-        if self.number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-            if line.startswith(b"solver_type"):
-                self.refuse(
-                    "this is a model file of LIBLINEAR, which has no support vectors; LIBSVM's begin with svm_type"
-                )
-        if b"_" in line and line.split(None, 1)[0].decode("ascii", "replace") not in _WORDS | {"SV"}:
-            self.refuse("there is an underscore")  # Python reads 1_000 as a number, LIBSVM does not
-        return line.split()
-
-    def refuse(self, reason: str, number: int | None = None) -> NoReturn:
-        raise LibsvmFileError(f"{self.path}, line {self.number if number is None else number}: {reason}")
+def _kernel(header: ModelHeader) -> Kernel:
+    """Return the kernel with its parameters; other parameters are ignored, as in LIBSVM."""
+    names = {theirs: (ours, parameters) for theirs, ours, parameters in KERNELS.values()}
+    name, parameters = names[header.choice("kernel_type", tuple(names))]
+    given: dict[str, Any] = {}
+    for key in parameters:
+        given[key] = header.integers(key, 1, at_least=0)[0] if key == "degree" else header.numbers(key, 1)[0]
+        if key == "gamma" and given[key] < 0.0:
+            header.refuse(key, f"gamma must be >= 0, got {given[key]:g}")
+    return as_kernel(name, **given)
 
 
-@dataclass(frozen=True)
-class _Header:
-    """The lines before the support vectors: for each key, its line number and words."""
-
-    text: _Text
-    found: Mapping[str, tuple[int, list[bytes]]]
-
-    @classmethod
-    def read(cls, text: _Text) -> _Header:
-        found: dict[str, tuple[int, list[bytes]]] = {}
-        while (words := text.words()) != [b"SV"]:
-            if words is None:
-                text.refuse("the file ends before its support vectors, which follow a line SV")
-            if not words:
-                continue
-            key = words[0].decode("ascii", "replace")
-            if key not in _WORDS:
-                text.refuse(f"{shown(words[0])} begins no line of a LIBSVM model file")
-            if key in found:
-                text.refuse(f"{key} stands here again, after line {found[key][0]}")
-            found[key] = text.number, words[1:]
-        return cls(text, found)
-
-    def refuse(self, key: str, reason: str) -> NoReturn:
-        self.text.refuse(reason, self.found[key][0])
-
-    def words(self, key: str, count: int | None) -> list[bytes]:
-        """Return the words after a key; their number must be `count`, if given."""
-        if key not in self.found:
-            self.text.refuse(f"there is no line {key} before this one")
-        words = self.found[key][1]
-        if count is not None and len(words) != count:
-            self.refuse(key, f"{key} must be followed by {count} word(s), got {len(words)}")
-        return words
-
-    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        word = self.words(key, 1)[0]
-        found = word.decode("ascii", "replace")
-        if found not in allowed:
-            self.refuse(key, f"{key} must be one of {', '.join(allowed)}, got {shown(word)}")
-        return found
-
-    def numbers(self, key: str, count: int | None) -> list[float]:
-        """Return the finite numbers after a key."""
-        words = self.words(key, count)
-        try:
-            found = list(map(float, words))
-        except ValueError:
-            self.refuse(key, f"{key} must be followed by numbers, got {shown(b' '.join(words))}")
-        if b"_" in b"".join(words) or not np.isfinite(found).all():
-            self.refuse(key, f"{key} must be followed by finite numbers, got {shown(b' '.join(words))}")
-        return found
-
-    def integers(self, key: str, count: int, *, at_least: int, below: int = MAX_NUMBER + 1) -> list[int]:
-        """Return the integers after a key, which must be in the range of C's int."""
-        words = self.words(key, count)
-        try:
-            found = list(map(int, words))
-        except ValueError:
-            self.refuse(key, f"{key} must be followed by integers, got {shown(b' '.join(words))}")
-        if b"_" in b"".join(words) or not all(at_least <= one < below for one in found):
-            bound = f"from {at_least} to {below - 1}"
-            self.refuse(key, f"{key} must be followed by integers {bound}, got {shown(b' '.join(words))}")
-        return found
-
-    def kernel(self) -> Kernel:
-        """Return the kernel with its parameters; other parameters are ignored, as in LIBSVM."""
-        names = {theirs: (ours, parameters) for theirs, ours, parameters in KERNELS.values()}
-        name, parameters = names[self.choice("kernel_type", tuple(names))]
-        given: dict[str, Any] = {}
-        for key in parameters:
-            given[key] = self.integers(key, 1, at_least=0)[0] if key == "degree" else self.numbers(key, 1)[0]
-            if key == "gamma" and given[key] < 0.0:
-                self.refuse(key, f"gamma must be >= 0, got {given[key]:g}")
-        return as_kernel(name, **given)
-
-    def left_behind(self, kind: str) -> tuple[str, ...]:
-        """Return the keys of probability estimates; refuse other lines that do not belong to this kind of model."""
-        if kind not in CLASSIFIERS:
-            for key in ("label", "nr_sv"):
-                if key in self.found:
-                    self.refuse(key, f"{key} has no place in a model of {kind}")
-        for key in LEFT_BEHIND:
-            if key in self.found:
-                self.numbers(key, None)
-        return tuple(key for key in LEFT_BEHIND if key in self.found)
+def _left_behind(header: ModelHeader, kind: str) -> tuple[str, ...]:
+    """Return the keys of probability estimates; refuse other lines that do not belong to this kind of model."""
+    if kind not in CLASSIFIERS:
+        for key in ("label", "nr_sv"):
+            if key in header.found:
+                header.refuse(key, f"{key} has no place in a model of {kind}")
+    for key in LEFT_BEHIND:
+        if key in header.found:
+            header.numbers(key, None)
+    return tuple(key for key in LEFT_BEHIND if key in header.found)
 
 
 def _read_support(
-    text: _Text, n_support: int, n_coefficients: int, values: bool, first: int
+    text: ModelText, n_support: int, n_coefficients: int, values: bool, first: int
 ) -> tuple[FloatArray, sparse.csr_array]:
     """Return the coefficients, and the matrix of support vectors (or one column of serial numbers)."""
     coefficients, stored, numbers, starts = array("d"), array("d"), array("q"), array("q", [0])
@@ -299,7 +218,7 @@ def _read_support(
     return weights.reshape(n_support, n_coefficients), sparse.csr_array((entries, columns, ends), shape)
 
 
-def _read_vector(text: _Text, words: list[bytes], n_coefficients: int, coefficients: Any, stored: Any) -> list[int]:
+def _read_vector(text: ModelText, words: list[bytes], n_coefficients: int, coefficients: Any, stored: Any) -> list[int]:
     """Append the coefficients and values of a line to the arrays, and return its feature numbers."""
     try:
         coefficients.extend(map(float, words[:n_coefficients]))
