@@ -194,6 +194,7 @@ def target_of(node, bound):
 FRIENDS = {  # private modules that a module of the study may import, each for one reason
     "mercer.studies.files.libsvm_data": ("mercer._core",),  # the parser of svmlight text is native
     "mercer.studies.fit_file": ("mercer.estimators",),  # it trains a machine in the place of its method `fit_file`
+    "mercer.studies.models.liblinear_model": ("mercer.estimators",),  # it makes fitted machines of LIBLINEAR's files
     "mercer.studies.models.libsvm_model": ("mercer.estimators",),  # it makes fitted machines of LIBSVM's files
     "mercer.studies.models.manifest": ("mercer._version",),  # the version is written into model files
 }
