@@ -68,6 +68,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_logo = html_favicon = "pictures/logo.svg"
 html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
