@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,78 +53,37 @@ class SoftmaxEvidence(WeightsEvidence):
         value by sum_jk w_jk e_jk.
         """
         problem, w = self.problem, self.w
-        q, n_classes = w.shape
-        v: Any = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
-        squares, beta_squares, totals = np.zeros(q), np.zeros(n_classes), np.zeros(n_classes)
-        numbers, infeasibility = np.zeros(6), 0.0
         with np.errstate(all="ignore"):
-            for part in problem.parts():
-                given = self.beta[part.block.at]
-                own_squares = column_squares if independent else None
-                squares += (
-                    own_squares(part.block.table, problem.constant)
-                    if own_squares
-                    else part.block.squares(problem.constant)
-                )
-                totals += np.bincount(part.codes, part.charges, minlength=n_classes)
-                for rows, table in row_blocks(part.block.table, 2 * n_classes):
-                    codes, charges = part.codes[rows], part.charges[rows]
-                    shares = near_softmax(given[rows], codes, charges)
-                    beta = beta_of(shares, codes, charges)
-                    infeasibility = max(infeasibility, float(np.abs(given[rows] - beta).max(initial=0.0)))
-                    if independent:
-                        z, sums = long_products(table, problem.constant, w, beta)
-                    else:
-                        z = times(table, problem.constant, w)
-                        sums = transposed_times(table, problem.constant, beta)
-                    v += sums
-                    beta_squares += np.square(beta).sum(axis=0)
-                    one = softmax_terms(z, shares, codes)
-                    steep = charges * (1.0 - np.exp(-one.losses) + one.others)
-                    sizes = (
-                        one.losses
-                        + one.entropies
-                        + (shares * np.abs(z - z[np.arange(codes.size), codes][:, None])).sum(axis=1)
-                    )
-                    numbers += (
-                        inner(charges, one.losses),
-                        inner(charges, one.losses - one.entropies + one.moved),
-                        inner(charges, sizes),
-                        inner(steep, steep),
-                        inner(charges, charges),
-                        inner(z.ravel(), z.ravel()),
-                    )
-            loss, excess, size, slopes, charge_square, z_square = (float(number) for number in numbers)
-            v = v.astype(np.float64)
-            spread, lengths = rounding_of_sums(problem.rows.n), np.sqrt(squares)
-            deviation = 2.0 * (_EPS * z_square**0.5 + rounding_of_sums(q) * float(np.abs(w).max(axis=1) @ lengths))
-            of_losses = slopes**0.5 * deviation * np.exp(2.0 * deviation)
-            rounding = 2.0 * of_losses + spread * size
-            errors = spread * np.outer(lengths, np.sqrt(beta_squares))
+            sums = _swept(self, independent=independent)
+            v, lengths, charge_size = sums.v, np.sqrt(sums.squares), sums.charge_square**0.5
+            spread, beyond_box = rounding_of_sums(problem.rows.n), sums.infeasibility
+            of_products = rounding_of_sums(len(w)) * float(np.abs(w).max(axis=1) @ lengths)
+            deviation = 2.0 * (_EPS * sums.z_square**0.5 + of_products)
+            of_losses = sums.slopes**0.5 * deviation * np.exp(2.0 * deviation)
+            rounding = 2.0 * of_losses + spread * sums.size
+            errors = spread * np.outer(lengths, np.sqrt(sums.beta_squares))
             shift = 0.0
             if problem.free and problem.constant:
-                missing = np.abs(v[-1]) + errors[-1]
+                missing, totals = np.abs(v[-1]) + errors[-1], sums.totals
                 shift = float(np.divide(missing, totals, out=np.zeros_like(missing), where=totals > 0.0).max())
-                infeasibility = max(infeasibility, float(np.abs(v[-1]).max()))
-                errors = errors + shift * (charge_square**0.5 * lengths[:, None] + np.abs(v))
-                rounding += shift * (loss + abs(excess))
+                beyond_box = max(beyond_box, float(np.abs(v[-1]).max()))
+                errors = errors + shift * (charge_size * lengths[:, None] + np.abs(v))
+                rounding += shift * (sums.loss + abs(sums.excess))
             if not problem.is_penalised:
                 left = np.abs(v) + errors
-                is_balanced = bool(
-                    (left <= OFF_BALANCE * np.outer(lengths, np.full(n_classes, charge_square**0.5))).all()
-                )
+                is_balanced = bool((left <= OFF_BALANCE * charge_size * lengths[:, None]).all())
                 shift = shift if is_balanced else 1.0
                 rounding += 2.0 * float((np.abs(w) * left).sum())
-                infeasibility = max(infeasibility, float(np.abs(v).max(initial=0.0)))
+                beyond_box = max(beyond_box, float(np.abs(v).max(initial=0.0)))
             penalty, apart, unsure, beyond = penalty_gap(w, v, errors, problem.counted, problem.l1_ratio)
-            primal = penalty + loss
+            primal = penalty + sums.loss
             rounding += unsure + rounding_of_sums(w.size) * penalty
-            gap = apart + max(0.0, excess)
+            gap = apart + max(0.0, sums.excess)
             rounding += beyond / (1.0 + beyond) * max(0.0, primal - gap)
             gap += rounding
-            of_losses += spread * loss + rounding_of_sums(w.size) * penalty
+            of_losses += spread * sums.loss + rounding_of_sums(w.size) * penalty
             if not problem.is_penalised:  # a loss of 0 is underflow, because no weights reach it
-                gap = max(gap, float(totals.sum()) * float(np.finfo(np.float64).tiny))
+                gap = max(gap, float(sums.totals.sum()) * float(np.finfo(np.float64).tiny))
         if shift > OFF_BALANCE or beyond > 1.0 or not np.isfinite(gap):
             gap = float("inf")
         return Evaluation(
@@ -132,9 +91,63 @@ class SoftmaxEvidence(WeightsEvidence):
             gap=float(gap),
             rounding=float(of_losses),
             gap_rounding=float(rounding),
-            dual_infeasibility=max(infeasibility, beyond),
+            dual_infeasibility=max(beyond_box, beyond),
             decision_error=np.array([float(deviation)]),
         )
+
+
+class _Sums(NamedTuple):
+    """Sums over the rows."""
+
+    loss: float
+    excess: float  # of the losses over their lower bounds by the coefficients
+    size: float  # of the numbers whose sum the excess is
+    slopes: float  # squares of the slopes of the losses
+    charge_square: float
+    z_square: float  # of the decision values
+    v: FloatArray  # sum of beta_i x_i, (q, n_classes)
+    squares: FloatArray  # of each column, (q,)
+    beta_squares: FloatArray  # of each class, (n_classes,)
+    totals: FloatArray  # of the charges of each class, (n_classes,)
+    infeasibility: float  # largest distance of a coefficient from the feasible ones
+
+
+def _swept(evidence: SoftmaxEvidence, *, independent: bool) -> _Sums:
+    """Return the sums of a sweep over the rows."""
+    problem, w, constant = evidence.problem, evidence.w, evidence.problem.constant
+    q, n_classes = w.shape
+    v: Any = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
+    squares, beta_squares, totals = np.zeros(q), np.zeros(n_classes), np.zeros(n_classes)
+    numbers, infeasibility = np.zeros(6), 0.0
+    for part in problem.parts():
+        given, block = evidence.beta[part.block.at], part.block
+        squares += column_squares(block.table, constant) if independent else block.squares(constant)
+        totals += np.bincount(part.codes, part.charges, minlength=n_classes)
+        for rows, table in row_blocks(block.table, 2 * n_classes):
+            codes, charges = part.codes[rows], part.charges[rows]
+            shares = near_softmax(given[rows], codes, charges)
+            beta = beta_of(shares, codes, charges)
+            infeasibility = max(infeasibility, float(np.abs(given[rows] - beta).max(initial=0.0)))
+            if independent:
+                z, sums = long_products(table, constant, w, beta)
+            else:
+                z, sums = times(table, constant, w), transposed_times(table, constant, beta)
+            v += sums
+            beta_squares += np.square(beta).sum(axis=0)
+            one = softmax_terms(z, shares, codes)
+            steep = charges * (1.0 - np.exp(-one.losses) + one.others)
+            apart = (shares * np.abs(z - z[np.arange(codes.size), codes][:, None])).sum(axis=1)
+            numbers += (
+                inner(charges, one.losses),
+                inner(charges, one.losses - one.entropies + one.moved),
+                inner(charges, one.losses + one.entropies + apart),
+                inner(steep, steep),
+                inner(charges, charges),
+                inner(z.ravel(), z.ravel()),
+            )
+    loss, excess, size, slopes, charge_square, z_square = numbers.tolist()
+    of_columns = v.astype(np.float64), squares, beta_squares, totals
+    return _Sums(loss, excess, size, slopes, charge_square, z_square, *of_columns, infeasibility)
 
 
 def penalty_gap(
