@@ -21,6 +21,7 @@ from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
 from mercer.multiclass import training
 from mercer.solvers import Control, Limits, Progress
+from mercer.solvers.loop import SolverMonitor
 from mercer.solvers.smooth import descent
 from mercer.specs import ForGradientKernelSVC
 
@@ -229,8 +230,7 @@ class GradientKernelSVC(Iterated, ByPairs):
                     penalty,
                     solver=self.solver,
                     learning_rate=rate,
-                    control=control,
-                    began=began,
+                    monitor=SolverMonitor(control, stage=self.solver, began=began),
                 )
                 beta[task.rows, column], biases[column] = one.beta, one.bias
                 multipliers[task.rows, column] = one.multipliers
@@ -261,7 +261,7 @@ class GradientKernelSVC(Iterated, ByPairs):
                     penalty,
                     solver=self.solver,
                     learning_rate=rate,
-                    control=Control(Limits(tol=limits.tol), lambda _: check()),
+                    monitor=SolverMonitor(Control(Limits(tol=limits.tol), lambda _: check())),
                 )
                 return one.beta, one.bias
 

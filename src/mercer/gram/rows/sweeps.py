@@ -43,7 +43,7 @@ def transposed_times(table: Any, constant: float, a: FloatArray, n_jobs: int | N
     """
     weights = _matrix(a)
     sums = np.empty((_width(table, constant), weights.shape[1]))
-    _sum(table, constant, n_jobs, weights=weights, sums=sums)
+    _sum(table, constant, n_jobs, (weights, sums))
     return sums if np.ndim(a) == 2 else sums[:, 0]
 
 
@@ -60,7 +60,7 @@ def add_gram(
     `weights` has shape (m,) and `scales` (q,). `into` must be symmetric and in C order. It costs q² / 2 multiplications
     for each row that is visited.
     """
-    _sum(table, constant, n_jobs, gram_weights=contiguous(weights), scales=contiguous(scales), gram=into)
+    _sum(table, constant, n_jobs, None, (contiguous(weights), contiguous(scales), into))
 
 
 def collect(
@@ -79,8 +79,7 @@ def collect(
     """
     weights = _matrix(a)
     sums = np.empty((_width(table, constant), weights.shape[1]))
-    gram_numbers = {"gram_weights": contiguous(gram_weights), "scales": contiguous(scales), "gram": gram}
-    _sum(table, constant, n_jobs, weights=weights, sums=sums, **gram_numbers)
+    _sum(table, constant, n_jobs, (weights, sums), (contiguous(gram_weights), contiguous(scales), gram))
     return sums if np.ndim(a) == 2 else sums[:, 0]
 
 
@@ -125,14 +124,12 @@ def _sum(
     table: Any,
     constant: float,
     n_jobs: int | None,
-    *,
-    weights: FloatArray | None = None,
-    sums: FloatArray | None = None,
-    gram_weights: FloatArray | None = None,
-    scales: FloatArray | None = None,
-    gram: FloatArray | None = None,
+    of_rows: tuple[FloatArray, FloatArray] | None,
+    of_gram: tuple[FloatArray, FloatArray, FloatArray] | None = None,
 ) -> None:
-    """Call the native sums over the rows."""
+    """Call the native sums: of weighted rows into a matrix, and of weighted products of scaled columns into another."""
+    weights, sums = of_rows or (None, None)
+    gram_weights, scales, gram = of_gram or (None, None, None)
     _core.weighted_sums(
         select_isa(),
         native_table(table, constant),

@@ -18,7 +18,6 @@ from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.kernel import finite
-from mercer.solvers.control import Control
 from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.smooth.kernel_newton import KernelProduct
 
@@ -118,8 +117,7 @@ def minimise(
     *,
     solver: str,
     learning_rate: float | None = None,
-    control: Control,
-    began: float | None = None,
+    monitor: SolverMonitor,
 ) -> Descended:
     """Minimise sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i² over alpha >= 0 and b, and certify it.
 
@@ -137,16 +135,15 @@ def minimise(
         problem, which is differentiable, by Nesterov's method.
     learning_rate : float, optional
         Step length for "descent"; by default 2 / (penalty (t + 1)) in step t, and the best b after each step.
-    control, began
-        See :func:`mercer.solvers.loop.ProgressMonitor`.
+    monitor : SolverMonitor
+        Its limit `tol` is the tolerance for the relative gap.
 
     Notes
     -----
     A step costs two products with K.
     """
     started, before = time.perf_counter(), gram.n_values
-    tol = control.limits.tol
-    monitor = SolverMonitor(control, stage=solver, began=began)
+    tol = monitor.control.limits.tol
     product = KernelProduct(gram, monitor.raise_if_stopped)
     point = Point(np.zeros(y.size), 0.0, np.zeros(y.size))
 
