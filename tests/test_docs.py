@@ -103,19 +103,31 @@ def test_every_public_name_says_what_it_is(reference):
             assert (getattr(module, name).__doc__ or "").strip(), f"{package}.{name}"
 
 
-def test_the_pictures_of_the_course_are_up_to_date_and_shown():
-    image = pytest.importorskip("PIL.Image")
+@pytest.fixture
+def course_pictures():
+    """The module that draws the pictures of the course."""
     spec = importlib.util.spec_from_file_location("course_pictures", ROOT / "docs/pictures/course.py")
-    course = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(course)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pictures_of_the_course_are_up_to_date_and_shown(course_pictures):
+    image = pytest.importorskip("PIL.Image")
     stored = {}
-    for path in course.FOLDER.glob("*.png"):
+    for path in course_pictures.FOLDER.glob("*.png"):
         with image.open(path) as opened:
             stored[path.stem] = opened.info["Description"]
-    expected = {name: course.description(draw) for name, draw in course.PICTURES.items()}
+    expected = {name: course_pictures.description(draw) for name, draw in course_pictures.PICTURES.items()}
     assert stored == expected, "run: python docs/pictures/course.py"
     pages = "".join(page.read_text() for page in (ROOT / "docs/course").glob("*.md"))
     assert all(f"](../pictures/course/{name}.png)" in pages for name in stored)
+
+
+@pytest.mark.slow
+def test_the_pictures_of_the_course_can_be_drawn(course_pictures):
+    for draw in course_pictures.PICTURES.values():
+        draw().canvas.draw()
 
 
 def test_every_chapter_of_the_course_has_code_and_three_exercises_with_solutions():
