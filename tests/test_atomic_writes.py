@@ -20,7 +20,7 @@ pytestmark = pytest.mark.full  # uses processes, much memory or much time: not i
 X, y = np.random.default_rng(0).normal(size=(30, 2)), np.repeat([0, 1], 15)
 SAVE = {
     "model": lambda path: save_model(path, as_model(SVC().fit(X, y), X, y)),
-    "LIBSVM model": lambda path: save_libsvm_model(SVC().fit(X, y), path),
+    "LIBSVM model": lambda path: save_libsvm_model(path, SVC().fit(X, y)),
     "LIBSVM data": lambda path: save_libsvm_data(X, y, path),
 }
 

@@ -304,7 +304,7 @@ def fitted(name):
 @pytest.mark.parametrize("name", FITTED)
 def test_a_model_is_read_back_exactly(tmp_path, name):
     machine, rows = fitted(name)
-    save_libsvm_model(machine, tmp_path / "f.model")
+    save_libsvm_model(tmp_path / "f.model", machine)
     loaded = load_libsvm_model(tmp_path / "f.model", n_features=rows.shape[1])
     assert type(loaded) is (SVR if isinstance(machine, QuantileSVR) else type(machine))
     for attribute in ("dual_coef_", "intercept_", "n_support_", "classes_", "offset_", "n_features_in_"):
@@ -319,7 +319,7 @@ def test_a_model_is_read_back_exactly(tmp_path, name):
         np.testing.assert_allclose(
             loaded.decision_function(rows), machine.decision_function(rows), rtol=1e-12, atol=1e-12
         )
-    save_libsvm_model(loaded, tmp_path / "again.model")
+    save_libsvm_model(tmp_path / "again.model", loaded)
     assert (tmp_path / "again.model").read_bytes() == (tmp_path / "f.model").read_bytes()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded)).predict(rows), machine.predict(rows))
 
@@ -364,7 +364,7 @@ def by_the_book(path, X):
 @pytest.mark.parametrize("name", FITTED)
 def test_libsvms_rule_gives_our_predictions_from_our_file(tmp_path, name):
     machine, rows = fitted(name)
-    save_libsvm_model(machine, tmp_path / "f.model")
+    save_libsvm_model(tmp_path / "f.model", machine)
     values, predicted = by_the_book(tmp_path / "f.model", rows)
     ours = machine.predict(rows)
     if isinstance(machine, OneClassSVM):  # rounding decides at the boundary
@@ -396,7 +396,7 @@ def test_linear_machines_predict_alike_by_libsvms_rule(tmp_path, machine, n_clas
     machine.fit(X[used], Y[used])
     if isinstance(machine, LinearSVC) and machine.penalty == "l1":
         machine.sparsify()
-    save_libsvm_model(machine, tmp_path / "f.model")
+    save_libsvm_model(tmp_path / "f.model", machine)
     _, predicted = by_the_book(tmp_path / "f.model", X)
     np.testing.assert_allclose(predicted, machine.predict(X), rtol=1e-9, atol=1e-9)
     read = load_libsvm_model(tmp_path / "f.model", n_features=4)
@@ -460,7 +460,7 @@ def _written_by_hand(path, theirs):
 
 def test_a_machine_that_was_read_has_no_certificate(tmp_path):
     X, y = iris()
-    save_libsvm_model(SVC(kernel="linear").fit(X, y), tmp_path / "f.model")
+    save_libsvm_model(tmp_path / "f.model", SVC(kernel="linear").fit(X, y))
     machine = load_libsvm_model(tmp_path / "f.model")
     for attribute in ("certificate_", "solution_"):
         with pytest.raises(AttributeError, match="not trained here: it was read from a file"):
@@ -487,7 +487,7 @@ def test_probability_estimates_are_dropped_with_a_message():
 
 def test_features_that_no_support_vector_has(tmp_path):
     X = np.hstack([iris()[0], np.zeros((150, 2))])
-    save_libsvm_model(SVR().fit(X, X[:, 0]), tmp_path / "f.model")
+    save_libsvm_model(tmp_path / "f.model", SVR().fit(X, X[:, 0]))
     assert load_libsvm_model(tmp_path / "f.model").n_features_in_ == 4
     assert load_libsvm_model(tmp_path / "f.model", n_features=6).predict(X).shape == (150,)
     with pytest.raises(LibsvmFileError, match="has a feature of number 4, beyond n_features=3"):
@@ -528,7 +528,7 @@ def unwritable():
 def test_machines_without_a_libsvm_format_are_refused(tmp_path, case):
     machine, kind, message = unwritable()[case]
     with pytest.raises(kind, match=message):
-        save_libsvm_model(machine, tmp_path / "f.model")
+        save_libsvm_model(tmp_path / "f.model", machine)
     assert not list(tmp_path.iterdir())
 
 
@@ -661,7 +661,7 @@ def test_libsvm_itself_gives_our_predictions_from_our_file(tmp_path, name):
     from libsvm import svm, svmutil
 
     machine, rows = fitted(name)
-    save_libsvm_model(machine, tmp_path / "f.model")
+    save_libsvm_model(tmp_path / "f.model", machine)
     theirs = svmutil.svm_load_model(str(tmp_path / "f.model"))
     k = theirs.get_nr_class()
     values = (c_double * (k * (k - 1) // 2))()

@@ -633,11 +633,8 @@ def test_inputs_that_make_no_model_are_refused():
         as_model(KMeans(2).fit(X), X, y)
     with pytest.raises(ValueError, match="y must be what the machine was fitted on, got None"):
         as_model(SVC().fit(X, y), X)
-    for arguments in (("q.mercer", SVC().fit(X, y)), (as_model(SVC().fit(X, y), X, y), "q.mercer")):
-        with pytest.raises(
-            TypeError, match=r"model must be a Model, got (SVC|str): as_model\(machine, X, y\) makes one"
-        ):
-            save_model(*arguments)
+    with pytest.raises(TypeError, match=r"path must be the name of a file, got Model: write save_model\(path, model\)"):
+        save_model(as_model(SVC().fit(X, y), X, y), "q.mercer")
     with pytest.raises(TypeError, match="but machine is KMeans"):
         fit_model(quantities(), "pay", KMeans(2))
     with pytest.raises(ValueError, match="SVR needs a target, got target=None"):

@@ -424,7 +424,7 @@ def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, 
     loaded = load_model(tmp_path / "m.mercer")
     assert (loaded.predict(frame) == found.model.predict(frame)).all()
     assert verify(loaded, frame).findings == ()
-    save_libsvm_model(loaded, tmp_path / "m.model")
+    save_libsvm_model(tmp_path / "m.model", loaded)
     chosen, rows = loaded.prediction_kind.answers(loaded.scores(frame)), loaded.encoder.transform(frame)
     if target != "number":
         chosen = [loaded.prediction_kind.names.index(label) for label in chosen]

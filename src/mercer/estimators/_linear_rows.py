@@ -60,6 +60,7 @@ def read_linear_table(
     """
     if reset:
         drop_record(estimator)
+        estimator._sparse = sp.issparse(X)  # model files hold weights as the rows were
     has_targets = not (isinstance(y, str) and y == "no_validation")
     if has_targets:
         _refuse_copy(X, getattr(estimator, "memory_limit", None))

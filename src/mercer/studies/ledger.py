@@ -19,7 +19,7 @@ import numpy as np
 from mercer.data import Table, TableError, warn_user
 from mercer.model_selection import Opening, SealedTest
 from mercer.studies.fingerprint import Fingerprint, RowHashes
-from mercer.studies.models import load_model, open_own
+from mercer.studies.models import load_table_model, open_own
 
 LEDGER = "mercer-looks.jsonl"
 """Name of the ledger in the folder of a study, and of the ledger in its parent folder."""
@@ -263,7 +263,7 @@ def _openings_of_models(folders: Iterable[Path], table: Table, target: str) -> l
         if (folder / LEDGER).exists():
             continue
         try:
-            model = load_model(folder / MODEL)
+            model = load_table_model(folder / MODEL)
         except (OSError, ValueError):
             continue
         if model.seal is None or model.target != target or model.training.rows.max() >= table.n_rows:

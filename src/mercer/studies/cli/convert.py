@@ -54,7 +54,7 @@ def convert_command(
     prediction_kind = loaded.prediction_kind
     labels = class_labels(prediction_kind) if isinstance(prediction_kind, Classes) else np.zeros(0, dtype=np.int64)
     if model is None:
-        save_libsvm_model(loaded, out)
+        save_libsvm_model(out, loaded)
         if loaded.has_probabilities:
             say("note", "the probabilities of this model are not written: LIBSVM fits its own")
         if loaded.costs is not None:

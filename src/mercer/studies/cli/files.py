@@ -74,9 +74,9 @@ def say_written(*paths: Path) -> None:
 def load(path: str) -> Model:
     """Return the model of a file."""
     with ended_by_ctrl_c():
-        from mercer.studies.models import load_model
+        from mercer.studies.models import load_table_model
 
-    return load_model(path)
+    return load_table_model(path)
 
 
 def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model: Model | None = None) -> Table:

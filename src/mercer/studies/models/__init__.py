@@ -23,6 +23,7 @@ from mercer.studies.models.model import grouped as grouped
 from mercer.studies.models.model import grouped_parts as grouped_parts
 from mercer.studies.models.model import point_of as point_of
 from mercer.studies.models.model_file import load_model as load_model
+from mercer.studies.models.model_file import load_table_model as load_table_model
 from mercer.studies.models.model_file import save_model as save_model
 from mercer.studies.models.model_of_estimator import as_model as as_model
 from mercer.studies.models.model_of_estimator import fit_model as fit_model

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from mercer.data import TableError, as_data, as_table
+from mercer.data import Result, TableError, as_data, as_table
 from mercer.studies.models.model import Model
 from mercer.studies.tables import Classes
 from mercer.studies.tables.rules import Matrix
@@ -28,8 +28,8 @@ SPARSE = "sparse features"
 """The name of all columns of a sparse block together."""
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Result):
     """What each column contributes to the predictions of some rows.
 
     Attributes
@@ -52,6 +52,17 @@ class Explanation:
     output: npt.NDArray[np.float64]
     base: npt.NDArray[np.float64]
     is_exact: bool
+
+    def __str__(self) -> str:
+        n, p = self.contributions.shape
+        order = np.argsort(-np.abs(self.contributions).mean(axis=0), kind="stable")[:3]
+        largest = ", ".join(self.columns[j] for j in order.tolist())
+        return f"Explanation({n:,} rows, {p:,} columns; the largest contributions are of {largest})"
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each explained row: base, output, and the contribution of each column."""
+        of_columns = dict(zip(self.columns, self.contributions.T.tolist(), strict=True))
+        return {"base": self.base.tolist(), "output": self.output.tolist()} | of_columns
 
     def largest(self, row: int, most: int = 3) -> list[tuple[str, float]]:
         """Return the columns that contribute most to the output of a row, with their contributions."""

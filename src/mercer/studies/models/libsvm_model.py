@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
@@ -25,19 +26,19 @@ _MACHINES = {"c_svc": SVC, "nu_svc": NuSVC, "one_class": OneClassSVM, "epsilon_s
 _KINDS = {**{machine: kind for kind, machine in _MACHINES.items()}, QuantileSVR: "epsilon_svr"}
 
 
-def save_libsvm_model(machine: Any, path: str | Path) -> None:
+def save_libsvm_model(path: str | Path, machine: Any) -> None:
     """Write a machine to a LIBSVM model file for ``svm-predict``; the file is complete or not written at all.
 
     Parameters
     ----------
-    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, a linear machine, or Model
+    path : str or Path
+        An existing file is replaced when the new one is complete.
+    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, a linear machine, a search of these, or Model
         A fitted machine with a linear, polynomial, Gaussian, sigmoid or precomputed kernel. Classifiers of several
         classes must use pairs (``multi_class="ovo"``), and labels must be integers. A `QuantileSVR` is written as an
         epsilon-SVR. A linear machine (`LinearSVC`, `LinearSVR`, `LogisticRegression`, ...) may have any scheme; it is
         written with the linear kernel, and its normal vectors are the support vectors. Text classes of a `Model`
         become 0, 1, ... in their order; its rows are the encoded rows.
-    path : str or Path
-        An existing file is replaced when the new one is complete.
 
     Raises
     ------
@@ -70,12 +71,22 @@ def save_libsvm_model(machine: Any, path: str | Path) -> None:
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> machine = SVC(C=10.0).fit(X, y)
-    >>> save_libsvm_model(machine, "iris.model")
+    >>> save_libsvm_model("iris.model", machine)
     >>> Path("iris.model").read_text().splitlines()[0]
     'svm_type c_svc'
     >>> bool((load_libsvm_model("iris.model").predict(X) == machine.predict(X)).all())
     True
     """
+    if not isinstance(path, str | Path):
+        raise TypeError(
+            f"path must be the name of a file, got {type(path).__name__}: write save_libsvm_model(path, machine)"
+        )
+    machine = getattr(machine, "best_estimator_", machine)
+    if isinstance(machine, Pipeline):
+        raise TypeError(
+            "LIBSVM's files hold no transformers: save the last step of the pipeline, and transform rows before, or "
+            "write the whole pipeline with save_model(path, pipeline)."
+        )
     libsvm_model = _of_model(machine) if isinstance(machine, Model) else _of_estimator(machine)
     with open_atomically(path, "w") as file:
         file.writelines(libsvm_model.lines())

@@ -14,14 +14,26 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mercer.certificates import QuadraticEvidence, Solution, dual_objective
 from mercer.data import Table, TableError, TableWarning, Vectors, as_data, as_table, listing, target_column, warn_user
-from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, RBFNetworkClassifier
+from mercer.estimators import RBFNetworkClassifier
 from mercer.gram import Gram
-from mercer.multiclass import JOINT, SCHEMES
+from mercer.multiclass import JOINT
 from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
+from mercer.studies.models.assembling import (
+    CLASSIFIERS,
+    NOVELTY,
+    Dual,
+    as_it_was_fitted,
+    check_probabilities,
+    model_of_dual,
+    model_of_other,
+    solutions_of,
+)
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, recomputed
 from mercer.studies.models.fitted_state import Other, check_rows_are_numbers, trained
-from mercer.studies.models.model import Model, Part, grouped, grouped_parts
+from mercer.studies.models.from_file import model_of_file
+from mercer.studies.models.model import Model, grouped, grouped_parts
+from mercer.studies.models.of_machine import model_of_machine
 from mercer.studies.models.training_set import TrainingSet, encode_training_rows
 from mercer.studies.tables.column_checks import examine_text, suspicious_columns
 from mercer.studies.tables.encoding import Kind, Missing, TableEncoder
@@ -32,17 +44,11 @@ from mercer.studies.tables.prediction_kind import (
     PartTask,
     PredictionKind,
     Quantity,
-    class_codes,
 )
 from mercer.studies.tables.target_numbers import numbers
 
-Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
-"""Machines that solve and certify a box-constrained problem."""
-
 Machine: TypeAlias = Dual | Other
 """The machines that can become a model: classifiers, regressors and novelty detectors."""
-
-_CLASSIFIERS, _NOVELTY = (SVC, NuSVC), (OneClassSVM, SVDD)
 
 _OTHERS = "X, y and sample_weight must be what the machine was fitted on, but rows or {} differ"
 
@@ -98,7 +104,7 @@ def fit_model(
         If columns are not used, or for a guess of what they hold.
     """
     _check_machine(machine)
-    if (target is None) is not isinstance(machine, _NOVELTY):
+    if (target is None) is not isinstance(machine, NOVELTY):
         needs = "no target: target must be None" if target is not None else "a target"
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
     table, weights = as_table(table), None
@@ -123,16 +129,17 @@ def fit_model(
     return replace(model, training=replace(model.training, weight_column=column))
 
 
-def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
-    """Return the model of a machine that was fitted on arrays, for instance to save it to a file.
+def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any = None) -> Model:
+    """Return the model of a fitted machine, which predicts tables and can be saved to a file.
 
-    Its columns have the names of the features, or "0", "1", ... if there are no names. Its target is named "y".
+    Its columns have the names of the features, or "0", "1", ... if there are no names. Its target is named "y". With
+    the data of the fit, `mercer verify` can check the model with the table of these rows.
 
     Parameters
     ----------
     machine : any machine of mercer
         A fitted machine whose kernel is not a Python function and not precomputed.
-    X, y, sample_weight
+    X, y, sample_weight : optional
         The data of the fit; no y for `OneClassSVM` and `SVDD`.
 
     Raises
@@ -146,16 +153,20 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     _check_machine(machine)
     check_is_fitted(machine)
     check_rows_are_numbers(machine)
+    if getattr(machine, "training_file_", None) is not None and X is None:
+        return model_of_file(cast(Any, machine))
     if not hasattr(machine, "spec_") and not isinstance(machine, RBFNetworkClassifier):
         raise ValueError(
             "a model remembers its training rows and certificate. A machine that was read from a file, or that has "
             "learnt a stream by partial_fit, lacks them: fit it again."
         )
+    if X is None:
+        return model_of_machine(machine)
     table = as_table(X if sparse.issparse(X) else np.asarray(X))
     if hasattr(machine, "feature_names_in_"):
         table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
     encoder = TableEncoder.identity(table)
-    if isinstance(machine, _NOVELTY):
+    if isinstance(machine, NOVELTY):
         prediction_kind: PredictionKind = Membership(0.0)
     else:
         target = target_column(_one_target(y))
@@ -214,15 +225,12 @@ def _fitted(machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.f
 def _classes_of(machine: Any, target: npt.NDArray[Any]) -> Classes:
     """Return the classes of a target, in the order of a fitted machine if it has the same ones."""
     learnt = Classes.learnt("y", target)
-    if machine.classes_.dtype == bool:
-        learnt = learnt.as_booleans()
     own = Classes.learnt("y", target_column(machine.classes_))
-    if len(own.labels) != len(machine.classes_) or not np.array_equal(own.labels, learnt.labels):
-        if not isinstance(machine, Dual):  # for the others, the rows of each machine are compared later
-            raise ValueError(_OTHERS.format("labels"))
-        return learnt
-    order = class_codes(target_column(machine.classes_))[1]
-    return replace(learnt, labels=learnt.labels[order])
+    if len(own.labels) == len(machine.classes_) and np.array_equal(own.labels, learnt.labels):
+        return as_it_was_fitted(machine, learnt)
+    if not isinstance(machine, Dual):  # for the others, the rows of each machine are compared later
+        raise ValueError(_OTHERS.format("labels"))
+    return learnt.as_booleans() if machine.classes_.dtype == bool else learnt
 
 
 def _check_machine(machine: object) -> None:
@@ -263,38 +271,29 @@ def _one_target(y: Any) -> Any:
 
 def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
     """Return the model of an estimator that was fitted on these rows and weights, with the parameters of the fit."""
-    by_two = isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme in SCHEMES
-    if hasattr(machine, "calibration_") and not by_two:
-        raise ValueError(
-            "a model holds the probabilities of an SVC or NuSVC of machines for two classes, and not those of this "
-            f"{type(machine).__name__}: fit it with probability=False, or keep it by pickle"
-        )
+    check_probabilities(machine)
     if not isinstance(machine, Dual):
         return _model_of_other(training, machine, sample_weight)
     check_rows_are_numbers(machine)
-    prediction_kind, class_weight = _fitted_kind(training.prediction_kind, machine)
-    tasks, solutions = prediction_kind.tasks(training.truth), _solutions(machine)
+    kind = training.prediction_kind
+    if isinstance(machine, CLASSIFIERS):
+        kind = replace(cast(Classes, kind), scheme=machine.machines_.scheme)
+    tasks, solutions = kind.tasks(training.truth), solutions_of(machine)
     _check_rows(machine, solutions, tasks, training.X)
-    if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
-        raise ValueError(
-            "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
-            f"nu={float(machine.nu_.min()):.6g} or less"
-        )
-    of_it = replace(training, prediction_kind=prediction_kind)
-    model = of_it.model(machine.spec_, machine.kernel_, solutions, class_weight, sample_weight)
+    model = model_of_dual(training, machine, sample_weight)
     machine_spec = machine.spec_
     assert isinstance(machine_spec, QuadraticSpec)
     gram, penalties = Gram(model.kernel, as_data(training.X)), model.training.penalties(machine_spec.C, training.truth)
     for (rows, targets), one in zip(grouped(machine_spec, tasks), solutions, strict=True):
         view = gram.restrict(rows)
         _check_problem(one, machine_spec.problem(targets, penalties[rows], view), view)
-    return replace(model, calibration=getattr(machine, "calibration_", None))
+    return model
 
 
 def _model_of_other(
     training: TrainingSet, machine: Other, sample_weight: npt.NDArray[np.float64] | None = None
 ) -> Model:
-    """Return the model of a machine that does not solve a box-constrained problem."""
+    """Return the model of a machine that does not solve a box-constrained problem, if these are its rows."""
     found, data = trained(machine), as_data(training.X)
     prediction_kind = training.prediction_kind
     if isinstance(prediction_kind, Classes):
@@ -307,25 +306,8 @@ def _model_of_other(
         raise ValueError(_OTHERS.format("targets"))
     if rows is not None and not _same_rows(found.vectors, data.rows(rows)):
         raise ValueError(_OTHERS.format("targets"))
-    multipliers, claims = found.point.multipliers, [*found.claims, *[None] * len(tasks)]
-    parts = []
-    for column, (bias, claim) in enumerate(zip(found.point.bias.tolist(), claims, strict=False)):
-        used = beta[:, column] != 0.0
-        if multipliers is not None:
-            used |= multipliers[:, column] != 0.0
-        own = np.flatnonzero(used)
-        dual = None if multipliers is None else multipliers[own, column]
-        of_rows = None if found.duals is None else found.duals[column]
-        parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual, of_rows))
-    used_rows = np.zeros(0, dtype=np.int64)
-    vectors: Any = found.vectors.like(data)
-    if rows is not None:
-        used_rows = np.unique(np.concatenate([part.support for part in parts]))
-        vectors = data.rows(used_rows)
-    of_it = replace(training, prediction_kind=prediction_kind)
-    model = of_it.assembled(
-        found.machine_spec, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight
-    )
+    found = found if rows is not None else replace(found, vectors=cast(Vectors, found.vectors.like(data)))
+    model = model_of_other(training, found, sample_weight)
     gram = Gram(model.kernel, data)
     for (rows_of, targets), own_parts in zip(grouped(model.machine_spec, tasks), grouped_parts(model), strict=True):
         view, claim = gram.restrict(rows_of), own_parts[0].certificate
@@ -339,30 +321,13 @@ def _model_of_other(
     return model
 
 
-def _fitted_kind(
-    prediction_kind: PredictionKind, machine: Dual
-) -> tuple[PredictionKind, npt.NDArray[np.float64] | None]:
-    """Return the prediction kind with the scheme or offset of a fitted machine, and its class weights, if any."""
-    if isinstance(machine, _CLASSIFIERS):
-        return replace(cast(Classes, prediction_kind), scheme=machine.machines_.scheme), machine.class_weight_
-    if isinstance(machine, _NOVELTY):
-        ball = machine.squared_norm_ if isinstance(machine, SVDD) else None
-        return Membership(float(machine.offset_[0]), ball), None
-    return prediction_kind, None
-
-
-def _solutions(machine: Dual) -> list[Solution]:
-    found = machine.solution_
-    return list(found) if isinstance(found, tuple) else [found]
-
-
 def _same_rows(one: Vectors, other: Vectors) -> bool:
     difference = one.float64() - other.float64() if type(one) is type(other) else None
     return difference is not None and (not difference.size or not abs(difference).max() > 0.0)
 
 
 def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTask], X: Any) -> None:
-    if isinstance(machine, _CLASSIFIERS):
+    if isinstance(machine, CLASSIFIERS):
         fitted = [(one.rows, one.signs) for one in machine.machines_.tasks]
         asked = [(one.rows, one.targets) for one in tasks]
         if machine.machines_.scheme == JOINT and len(asked) == 2:  # the second one determines the first

@@ -10,17 +10,27 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
-from sklearn.utils.metaestimators import available_if
 
-from mercer.data import as_table, cell_text, listing
+from mercer.data import as_table, cell_text, listing, offered_if
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, Quantity
 
 _TYPES = {Classes: "classifier", Quantity: "regressor", Membership: "outlier_detector"}
 
 
-def _has_classes(model: Any) -> bool:
-    return isinstance(model.prediction_kind, Classes)
+def _check_scores(model: Any) -> None:
+    if isinstance(model.prediction_kind, Quantity):
+        raise AttributeError("this model predicts numbers, so it has no decision_function: predict gives the numbers")
+
+
+def _check_probabilities(model: Any) -> None:
+    if not isinstance(model.prediction_kind, Classes):
+        raise AttributeError("this model predicts no classes, so it has no probabilities")
+    if not model.has_probabilities:
+        raise AttributeError(
+            "this model has no probabilities: train it with probability=True, as in fit_model(table, target, "
+            "SVC(probability=True)), or take LogisticRegression; a study has them with scoring='log_loss' or cost=..."
+        )
 
 
 class Predictor(BaseEstimator):
@@ -65,17 +75,17 @@ class Predictor(BaseEstimator):
         said = np.array([cell_text(label) for label in answers.tolist()])
         return float(accuracy_score(given, said, sample_weight=sample_weight))
 
-    @available_if(lambda model: not isinstance(model.prediction_kind, Quantity))  # type: ignore[untyped-decorator]
+    @offered_if(_check_scores)
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the scores of each row: positive for the second of two classes, one for each of several classes."""
         return self.scores(X)
 
-    @available_if(lambda model: _has_classes(model) and model.has_probabilities)  # type: ignore[untyped-decorator]
+    @offered_if(_check_probabilities)
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class, (n, n_classes), in the order of `classes_`."""
         return self.probabilities(X)
 
-    @available_if(lambda model: _has_classes(model) and model.has_probabilities)  # type: ignore[untyped-decorator]
+    @offered_if(_check_probabilities)
     def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the logarithm of the probability of each class."""
         with np.errstate(divide="ignore"):

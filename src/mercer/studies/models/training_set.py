@@ -78,8 +78,11 @@ class TrainingSet:
                 for task, one in zip(tasks, solutions, strict=True)
             ]
         rows = np.unique(np.concatenate([part.support for part in parts]))
-        vectors = as_data(self.X).rows(rows)
-        return self.assembled(machine_spec, kernel, rows, vectors, parts, class_weight, sample_weight)
+        return self.assembled(machine_spec, kernel, rows, self.vectors(rows), parts, class_weight, sample_weight)
+
+    def vectors(self, rows: npt.NDArray[np.int64]) -> Any:
+        """Return these rows, encoded."""
+        return as_data(self.X).rows(rows)
 
     def linear_model(
         self, machine_spec: MachineSpec, machines: LinearMachines, class_weight: npt.NDArray[np.float64] | None = None

@@ -15,7 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates import Certificate, Evaluation, QuadraticEvidence, recompute
-from mercer.data import Table, TableError, Vectors, as_data, as_table, bits_of, block_hashes, mixed_hashes, row_hashes
+from mercer.data import (
+    Result,
+    Table,
+    TableError,
+    Vectors,
+    as_data,
+    as_table,
+    bits_of,
+    block_hashes,
+    mixed_hashes,
+    row_hashes,
+)
 from mercer.gram import BlockBackend, Gram
 from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, calibration_inputs, cross_fitted
 from mercer.problems import Problems, c_svc_each, half_width
@@ -24,6 +35,7 @@ from mercer.solvers.paths import LooPass
 from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.studies.models.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part
+from mercer.studies.models.of_machine import NO_TABLE
 from mercer.studies.tables.prediction_kind import Classes, Membership
 from mercer.studies.tables.target_numbers import numbers
 
@@ -35,8 +47,12 @@ ALIKE_BY_FOLDS = 1e-4
 """The same limit for calibration by folds, whose machines are solved only to their tolerance."""
 
 
-@dataclass(frozen=True)
-class Verification:
+COMPARED = ("primal", "dual", "gap", "relative_gap", "kkt_violation", "gradient_violation", "dual_infeasibility")
+"""The numbers of a certificate that a verification compares."""
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Result):
     """The result of recomputing the claims of a model from a table.
 
     Attributes
@@ -54,6 +70,19 @@ class Verification:
     stored: Certificate | None
     recomputed: Certificate | None
     findings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "verified: the model is what it says it is" if self.ok else "\n".join(self.findings)
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the numbers of the certificate, as stored and as recomputed."""
+        names = [
+            name
+            for name in COMPARED
+            if any(getattr(one, name, None) is not None for one in (self.stored, self.recomputed))
+        ]
+        both = {"stored": self.stored, "recomputed": self.recomputed}
+        return {"number": names} | {place: [getattr(one, name, None) for name in names] for place, one in both.items()}
 
     @property
     def ok(self) -> bool:
@@ -323,6 +352,12 @@ def _another_table(model: Model, table: Table) -> str:
             f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, and the model "
             "file does not list their dual coefficients, so this command cannot recompute its certificate; in Python, "
             "fit_file on the same file and then certificate_.verify() can"
+        )
+    if model.training.checksum == NO_TABLE:
+        return (
+            "the model was saved from a fitted machine alone, so that its training rows are not known; in Python, "
+            "certificate_.verify() of the machine recomputes its certificate, and save_model(path, as_model(machine, "
+            "X, y)) writes a file that this command can check"
         )
     if rows.max() >= table.n_rows:
         return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"

@@ -1,0 +1,113 @@
+"""Models of fitted machines, from their coefficients and the rows that these belong to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.certificates import Solution
+from mercer.data import target_column
+from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
+from mercer.multiclass import SCHEMES
+from mercer.studies.models.fitted_state import Other, Trained
+from mercer.studies.models.model import Model, Part
+from mercer.studies.models.training_set import TrainingSet
+from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, class_codes
+
+Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
+"""Machines that solve and certify a box-constrained problem."""
+
+CLASSIFIERS, NOVELTY = (SVC, NuSVC), (OneClassSVM, SVDD)
+
+
+def model_of_dual(training: TrainingSet, machine: Dual, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
+    """Return the model of a machine that solves a box-constrained problem on these rows and weights.
+
+    Raises
+    ------
+    ValueError
+        For a NuSVC whose nu was lowered.
+    """
+    prediction_kind, class_weight = _fitted_kind(training.prediction_kind, machine)
+    if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
+        raise ValueError(
+            "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
+            f"nu={float(machine.nu_.min()):.6g} or less"
+        )
+    of_it = replace(training, prediction_kind=prediction_kind)
+    model = of_it.model(machine.spec_, machine.kernel_, solutions_of(machine), class_weight, sample_weight)
+    return replace(model, calibration=getattr(machine, "calibration_", None))
+
+
+def model_of_other(
+    training: TrainingSet, found: Trained, sample_weight: npt.NDArray[np.float64] | None = None
+) -> Model:
+    """Return the model of a machine that does not solve a box-constrained problem, from its fitted state."""
+    prediction_kind = training.prediction_kind
+    if isinstance(prediction_kind, Classes):
+        prediction_kind = replace(prediction_kind, scheme=found.scheme)
+    beta, rows = found.point.beta, found.rows
+    multipliers, claims = found.point.multipliers, [*found.claims, *[None] * beta.shape[1]]
+    parts = []
+    for column, (bias, claim) in enumerate(zip(found.point.bias.tolist(), claims, strict=False)):
+        used = beta[:, column] != 0.0
+        if multipliers is not None:
+            used |= multipliers[:, column] != 0.0
+        own = np.flatnonzero(used)
+        dual = None if multipliers is None else multipliers[own, column]
+        of_rows = None if found.duals is None else found.duals[column]
+        parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual, of_rows))
+    used_rows = np.zeros(0, dtype=np.int64)
+    vectors = found.vectors
+    if rows is not None:
+        used_rows = np.unique(np.concatenate([part.support for part in parts]))
+        vectors = found.vectors.rows(np.searchsorted(rows, used_rows))
+    of_it = replace(training, prediction_kind=prediction_kind)
+    return of_it.assembled(
+        found.machine_spec, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight
+    )
+
+
+def check_probabilities(machine: object) -> None:
+    """Refuse a machine with probabilities that no model can hold.
+
+    Raises
+    ------
+    ValueError
+        If it has probabilities, and is not of machines for two classes.
+    """
+    by_two = isinstance(machine, CLASSIFIERS) and machine.machines_.scheme in SCHEMES
+    if hasattr(machine, "calibration_") and not by_two:
+        raise ValueError(
+            "a model holds the probabilities of an SVC or NuSVC of machines for two classes, and not those of this "
+            f"{type(machine).__name__}: fit it with probability=False, or keep it by pickle"
+        )
+
+
+def as_it_was_fitted(machine: Dual | Other, learnt: Classes) -> Classes:
+    """Return classes in the order of those of a fitted machine."""
+    if machine.classes_.dtype == bool:
+        learnt = learnt.as_booleans()
+    order = class_codes(target_column(machine.classes_))[1]
+    return replace(learnt, labels=learnt.labels[order])
+
+
+def _fitted_kind(
+    prediction_kind: PredictionKind, machine: Dual
+) -> tuple[PredictionKind, npt.NDArray[np.float64] | None]:
+    """Return the prediction kind with the scheme or offset of a fitted machine, and its class weights, if any."""
+    if isinstance(machine, CLASSIFIERS):
+        return replace(cast(Classes, prediction_kind), scheme=machine.machines_.scheme), machine.class_weight_
+    if isinstance(machine, NOVELTY):
+        ball = machine.squared_norm_ if isinstance(machine, SVDD) else None
+        return Membership(float(machine.offset_[0]), ball), None
+    return prediction_kind, None
+
+
+def solutions_of(machine: Dual) -> list[Solution]:
+    """Return the solution of each problem of a fitted machine."""
+    found = machine.solution_
+    return list(found) if isinstance(found, tuple) else [found]

@@ -1,0 +1,103 @@
+"""The model of a fitted machine alone, without its training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import is_regressor
+
+from mercer.data import CSR, Table, Vectors, as_data, target_column
+from mercer.estimators import SVDD, OneClassSVM
+from mercer.studies.models.assembling import Dual, as_it_was_fitted, check_probabilities, model_of_dual, model_of_other
+from mercer.studies.models.fitted_state import trained
+from mercer.studies.models.model import Model
+from mercer.studies.models.training_set import TrainingSet
+from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, Quantity
+
+NO_TABLE = ""
+"""The checksum of training rows that a model does not know."""
+
+
+@dataclass(frozen=True, eq=False)
+class SupportOnly(TrainingSet):
+    """Training rows of which only the support vectors are at hand.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        Positions of the support vectors among the training rows, ascending; `X` has the support vectors in this order.
+    """
+
+    place: npt.NDArray[np.int64] = field(kw_only=True)
+
+    def vectors(self, rows: npt.NDArray[np.int64]) -> Vectors:
+        """Return these training rows, which must be support vectors."""
+        vectors: Vectors = self.X
+        return vectors.rows(np.searchsorted(self.place, rows))
+
+
+def model_of_machine(machine: Any) -> Model:
+    """Return the model of a fitted machine; :func:`mercer.studies.models.verify` cannot compare it with a table.
+
+    Columns have the names of the features, or "0", "1", ... without names. The target is named "y".
+
+    Raises
+    ------
+    ValueError
+        If no model file can hold the machine: see :func:`mercer.as_model`.
+    """
+    check_probabilities(machine)
+    kind = _prediction_kind(machine)
+    if isinstance(machine, Dual):
+        rows = np.asarray(machine._rows, dtype=np.int64)
+        place = np.searchsorted(rows, machine.support_)
+        order = np.argsort(place)
+        truth = machine._codes[rows] if isinstance(kind, Classes) else np.zeros(rows.size)
+        weights = machine._weights
+        support = as_data(machine.support_vectors_[order])
+        training = _training(machine, kind, truth, support, place[order])
+        model = model_of_dual(training, machine, None if weights is None else weights[rows])
+    else:
+        found = trained(machine)
+        if getattr(machine, "_sparse", False):
+            empty = as_data(sparse.csr_array((1, machine.n_features_in_)))
+            found = replace(found, vectors=cast(Vectors, found.vectors.like(empty)))
+        place = np.zeros(0, dtype=np.int64) if found.rows is None else np.asarray(found.rows, dtype=np.int64)
+        training = _training(machine, kind, np.zeros(_n_rows(machine, found)), found.vectors, place)
+        model = model_of_other(training, found)
+    return replace(model, seal=getattr(machine, "seal_", None))
+
+
+def _training(
+    machine: Any, kind: PredictionKind, truth: npt.NDArray[Any], support: Vectors, place: npt.NDArray[np.int64]
+) -> SupportOnly:
+    """Return the training set of a machine, encoded by an encoder that changes nothing."""
+    names = tuple(map(str, getattr(machine, "feature_names_in_", range(machine.n_features_in_))))
+    if isinstance(support, CSR):
+        table = Table((), (), sparse.csr_array((1, machine.n_features_in_)))
+    else:
+        table = Table(names, tuple(np.zeros(1) for _ in names))
+    rows = np.arange(truth.size)
+    return SupportOnly(TableEncoder.identity(table), kind, truth, support, rows, NO_TABLE, place=place)
+
+
+def _prediction_kind(machine: Any) -> PredictionKind:
+    if isinstance(machine, OneClassSVM | SVDD):
+        return Membership(0.0)
+    if is_regressor(machine):
+        return Quantity("y")
+    return as_it_was_fitted(machine, Classes.learnt("y", target_column(machine.classes_)))
+
+
+def _n_rows(machine: Any, found: Any) -> int:
+    """Return the number of training rows, or of those that the machine still has."""
+    if found.duals is not None:
+        return int(found.duals.shape[1])
+    if found.rows is not None:
+        return int(found.rows[-1]) + 1
+    return len(getattr(machine, "machine_", machine).loo_decision_)
