@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
+from mercer.data.result import Result, columns_of_rows
 
 LARGE_GAP = 0.01
 """Relative gap above which the objective is uncertain, even if the optimality conditions hold to the tolerance."""
@@ -127,8 +128,8 @@ class Evidence(ABC):
         return False
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Result):
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
     Every machine that minimises something has one, with the same fields of the same meaning. All numbers are computed
@@ -413,6 +414,14 @@ class Certificate:
             bound = f", {self.n_bounded:,} of them at the bound" if self.n_bounded else ""
             facts["support vectors"] = f"{self.n_support:,}{bound}"
         return facts | {"seconds": f"{self.seconds:.3g}", "reason": self.advice}
+
+    def _facts(self) -> dict[str, str]:
+        return self.facts
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each machine."""
+        names = [one.name for one in fields(self) if one.name not in ("parts", "evidence")]
+        return columns_of_rows(self.parts or (self,), names)
 
     @property
     def ending(self) -> str:

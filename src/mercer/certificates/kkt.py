@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray, TextArray
+from mercer.data.result import Result
 
 
-class Cases(ABC):
+class Cases(Result, ABC):
     """What the optimality conditions of all machines with bounded dual coefficients have in common.
 
     Every example has a coefficient `alpha` >= 0 with an upper bound `C`, and a `distance` to the border at which its
@@ -34,6 +36,22 @@ class Cases(ABC):
             array = getattr(self, one.name)
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
+
+    def __str__(self) -> str:
+        names, counts = np.unique(self.category, return_counts=True)
+        listed = ", ".join(f"{count:,} {name}" for name, count in zip(names, counts, strict=True))
+        violation = self.violation.max(initial=0.0)
+        return f"{type(self).__name__}({self.rows.size:,} examples: {listed}; violation {violation:.2g})"
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each example."""
+        derived = ("distance", "slack", "case", "violation", "category")
+        return {**super()._columns(), **{name: getattr(self, name).tolist() for name in derived}}
+
+    @property
+    @abstractmethod
+    def category(self) -> TextArray:
+        """Position of each example relative to the margin or the tube, (n,)."""
 
     @property
     @abstractmethod
@@ -65,7 +83,7 @@ class Cases(ABC):
         return np.select([self.alpha <= 0.0, self.alpha >= self.C], [slack, beyond], np.abs(distance))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KKTCases(Cases):
     """The training examples of one machine that classifies, with the optimality condition of each example.
 
@@ -180,7 +198,7 @@ class KKTCases(Cases):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TubeCases(Cases):
     """The training examples of a machine for regression, with the optimality condition of each example.
 
@@ -265,7 +283,7 @@ class TubeCases(Cases):
         return np.select([np.abs(apart) <= self.tolerance, apart < 0.0], ["on the edge", "inside"], "outside")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BorderCases(Cases):
     """The training examples of a machine that describes one class, with the optimality condition of each example.
 

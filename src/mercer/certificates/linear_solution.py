@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate, Effort
 from mercer.certificates.smooth import Evaluation, certify
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
+from mercer.data.result import Result, columns_of_rows
 from mercer.gram.rows.table_rows import RowNumbers
 
 
@@ -61,8 +64,8 @@ class LinearRun(NamedTuple):
     peak_memory_bytes: int
 
 
-@dataclass(frozen=True, eq=False)
-class LinearSolution:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearSolution(Result):
     """A linear machine with its certificate.
 
     Attributes
@@ -122,6 +125,19 @@ class LinearSolution:
         effort = Effort(run.n_iter, 0, run.seconds, run.peak_memory_bytes)
         certificate = certify(evidence, found, ended or Status.STALLED, tol=tol, effort=effort)
         return cls(evidence.w, evidence.beta, certificate, *run, evidence.problem.C, reached)
+
+    def __str__(self) -> str:
+        return (
+            f"LinearSolution({self.solver}: {self.certificate.status} after {self.n_iter:,} steps and "
+            f"{self.seconds:.3g} s, {np.count_nonzero(self.w):,} of {self.w.size:,} weights are not 0)"
+        )
+
+    def _facts(self) -> dict[str, str]:
+        return {**self.certificate.facts, "solver": self.solver, "chosen because": self.reason}
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the trace: a row for each progress report."""
+        return columns_of_rows(self.trace, [one.name for one in fields(TraceRow)])
 
     @property
     def factor(self) -> float | None:

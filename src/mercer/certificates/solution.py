@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from mercer.certificates.evaluation import Evaluation, at_bias, evaluate
 from mercer.certificates.quadratic import QuadraticEvidence, certify
 from mercer.certificates.status import Status
 from mercer.data.lazy import lazy_property
+from mercer.data.result import Result, columns_of_rows
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem
@@ -79,8 +80,8 @@ class Product(NamedTuple):
     matrix: Any
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(Result):
     """The point at which a solver ended, with its certificate. It is immutable.
 
     Attributes
@@ -129,6 +130,20 @@ class Solution:
     peak_memory_bytes: int
     known_products: FloatArray | None = field(default=None, repr=False)
     certified: Certificate | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return (
+            f"Solution({self.solver}: {self.ended} after {self.n_iter:,} steps and {self.seconds:.3g} s, "
+            f"{np.count_nonzero(self.beta):,} of {self.beta.size:,} coefficients are not 0)"
+        )
+
+    def _facts(self) -> dict[str, str]:
+        chosen = {"solver": self.solver, "chosen because": self.reason}
+        return {**self.certificate.facts, **chosen} if self.certified is not None else {"status": str(self), **chosen}
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the trace: a row for each progress report."""
+        return columns_of_rows(self.trace, [one.name for one in fields(TraceRow)])
 
     @classmethod
     def evaluated(cls, evidence: QuadraticEvidence, evaluation: Evaluation, ended: Status, **about: Any) -> Solution:

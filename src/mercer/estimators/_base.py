@@ -20,6 +20,7 @@ from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds, check_whole
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._card import WithCard
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._validation import (
     check_rows,
@@ -157,7 +158,7 @@ class _Reporter:
         return None if self._callback is None else self._callback(progress)
 
 
-class KernelMachine(HoldsKernel, BaseEstimator):
+class KernelMachine(WithCard, HoldsKernel, BaseEstimator):
     """An estimator with a kernel; its rows are vectors, kernel values, strings or sets."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]

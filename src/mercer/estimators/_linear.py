@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
+from mercer.estimators._card import WithCard
 from mercer.estimators._linear_rows import read_linear_table
 from mercer.gram.rows.sweeps import times
 
 
-class LinearMachine(BaseEstimator):
+class LinearMachine(WithCard, BaseEstimator):
     """A machine f_t(x) = <w_t, x> + b_t."""
 
     coef_: Any
@@ -24,6 +25,15 @@ class LinearMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        if name in ("predict_proba", "predict_log_proba") and hasattr(type(self), "decision_function"):
+            raise AttributeError(
+                f"{kind} has no probabilities: take LogisticRegression, which is as fast, or CalibratedClassifierCV("
+                f"{kind}()) of sklearn.calibration"
+            )
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def _values(self, X: Any) -> FloatArray:
         """Return the decision values of all outputs, (m, n_outputs)."""

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_choice, check_flag
+from mercer.data.offered import offered_if
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._labels import Labels
 from mercer.multiclass.calibration import (
@@ -70,10 +70,13 @@ def _with_signs_of_life(check: Check, began: float, what: str) -> Check:
     return audible
 
 
-def _probability_is_set(machine: HasProbabilities) -> bool:
+def _probability_is_set(machine: HasProbabilities) -> None:
     if not machine._has_probabilities():
-        raise AttributeError("predict_proba is not available when probability=False: set it to True and fit again")
-    return True
+        name = type(machine).__name__
+        raise AttributeError(
+            f"predict_proba is not available when probability=False: write {name}(..., probability=True) and fit "
+            "again, or take KernelLogisticRegression or LogisticRegression, which always have probabilities"
+        )
 
 
 def _chosen(asked: str, sizes: IndexArray | None, refits: bool, convex: bool, grouped: bool) -> tuple[str, str]:
@@ -202,7 +205,7 @@ class HasProbabilities(ClassifierMixin):
     def _machine_values(self, X: Any) -> FloatArray:
         """Decision values of the machines that `calibration_` reads, (m, n_machines)."""
 
-    @available_if(_probability_is_set)  # type: ignore[untyped-decorator]
+    @offered_if(_probability_is_set)
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
 
@@ -239,7 +242,7 @@ class HasProbabilities(ClassifierMixin):
             )
         return self.calibration_.probabilities(self._machine_values(X))
 
-    @available_if(_probability_is_set)  # type: ignore[untyped-decorator]
+    @offered_if(_probability_is_set)
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class, (m, n_classes); see :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):

@@ -22,6 +22,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, ObjectRows, Precomputed, Vectors, as_data, as_structured, is_table, looks_structured
 from mercer.data.arguments import NUMBER, check_flag, check_number
 from mercer.data.checks import FLOATS, refuse_mask
+from mercer.estimators._remedies import hint_on_columns, refuse_one_dimension
 from mercer.kernels import Kernel
 
 SomeData = TypeVar("SomeData", bound=Data)
@@ -136,6 +137,7 @@ def table_of_numbers(
             )
         _refuse_frames_of_dates(X)
         refuse_targets(estimator, y)
+    refuse_one_dimension(estimator, X, reset=reset)
     try:
         checked = validate_data(
             estimator,
@@ -151,6 +153,8 @@ def table_of_numbers(
     except ValueError as error:
         if "could not convert" in str(error):
             raise ValueError(_text_message(X)) from error
+        if "feature names should match" in str(error) and (hint := hint_on_columns(estimator, X)):
+            error.add_note(hint)
         raise
     except TypeError as error:
         if "float() argument" in str(error):  # an object that is neither a number nor text

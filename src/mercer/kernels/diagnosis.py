@@ -15,6 +15,7 @@ from scipy import linalg
 from mercer._typing import FloatArray
 from mercer.data import Data, as_structured
 from mercer.data import Precomputed as GivenValues
+from mercer.data.result import Result
 from mercer.kernels.kernel import Kernel, as_rows
 from mercer.kernels.parameters import whole
 from mercer.kernels.parsing import as_kernel
@@ -62,8 +63,8 @@ class Witness:
     bound: float
 
 
-@dataclass(frozen=True, eq=False)
-class Diagnosis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis(Result):
     """The result of a test whether a function is a kernel on given points; ``str()`` gives it in one line.
 
     Attributes

@@ -18,14 +18,15 @@ from sklearn.utils import indexable
 
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
+from mercer.data.result import Result
 from mercer.model_selection.folds import folds, on_each_split, rows_for
 from mercer.model_selection.metrics import Interval, mcnemar, wilson_interval
 
 Split = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """A paired test of two machines.
 
     Attributes
@@ -59,8 +60,8 @@ class Comparison:
         return f"{self.test}: difference {found.value:.4g}{ends}, p = {self.p_value:.2g}"
 
 
-@dataclass(frozen=True)
-class FiveByTwo:
+@dataclass(frozen=True, repr=False)
+class FiveByTwo(Result):
     """Both tests of five times two-fold cross-validation.
 
     Attributes
@@ -79,6 +80,11 @@ class FiveByTwo:
 
     def __str__(self) -> str:
         return f"{self.t}\n{self.F}"
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each test."""
+        both = (self.t._columns(), self.F._columns())
+        return {name: [cell for one in both for cell in one[name]] for name in both[0]}
 
 
 def corrected_t_test(differences: Any, *, n_train: float, n_test: float, level: float = 0.95) -> Comparison:

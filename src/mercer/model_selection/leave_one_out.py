@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_choice, check_seconds
+from mercer.data.result import Result
 from mercer.data.user_warnings import warn_user
 from mercer.estimators import LinearSVC, LogisticRegression
 from mercer.estimators._linear_training import TrainedLinearMachine
@@ -46,8 +47,8 @@ _FIXED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class LeaveOneOut:
+@dataclass(frozen=True, eq=False, repr=False)
+class LeaveOneOut(Result):
     """Leave-one-out values and predictions of all rows.
 
     Attributes
@@ -127,6 +128,19 @@ class LeaveOneOut:
         counted = ~(self.rule == "not trained on").all(axis=1)
         n_wrong, n_open = int((self.wrong & self.known & counted).sum()), int((counted & ~self.known).sum())
         return n_wrong / int(counted.sum()), (n_wrong + n_open) / int(counted.sum())
+
+    def _facts(self) -> dict[str, str]:
+        low, high = self.error_bounds
+        error = f"{self.error:.4g}" if not self.stopped else f"between {low:.4g} and {high:.4g}, {self.stopped}"
+        how = ", ".join(f"{count:,} {rule}" for rule, count in sorted(self.counts.items()))
+        return {
+            "error": error,
+            "rows": f"{self.raw.shape[0]:,}",
+            "values": how,
+            "violation": f"{self.violation:.1g}",
+            "seconds": f"{self.seconds:.3g} after a fit of {self.fit_seconds:.3g}",
+            "as with all rows": self.held,
+        }
 
     def __str__(self) -> str:
         how = ", ".join(f"{count} {rule}" for rule, count in sorted(self.counts.items()))

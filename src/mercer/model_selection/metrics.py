@@ -6,7 +6,8 @@ Curves and counts come from scikit-learn; the intervals are score intervals, whi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support, roc_curve
+
+from mercer.data.result import Result, columns_of_rows
 
 
 @dataclass(frozen=True)
@@ -379,8 +382,8 @@ def _sign_flip_p_value(sizes: np.ndarray, total: int) -> float:
     return float(min(1.0, chance[far].sum()))
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Result):
     """Everything measured on one set of rows.
 
     `codes` and `predicted` are class numbers; `curves` holds one ROC curve for two classes (that of the second class)
@@ -401,6 +404,18 @@ class Evaluation:
     groups: np.ndarray | None = None
     scores: np.ndarray | None = None
     probabilities: np.ndarray | None = None
+
+    def __str__(self) -> str:
+        area = f", area under the ROC curve {self.auc:.4g}" if self.auc is not None else ""
+        found = self.accuracy
+        return (
+            f"accuracy {found.value:.4g} ({100 * found.level:g}% interval {found.low:.4g} to {found.high:.4g}) on "
+            f"{self.n:,} rows, balanced {self.balanced:.4g}{area}"
+        )
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        """Return a row for each class."""
+        return columns_of_rows(self.classes, [one.name for one in fields(ClassMetrics)])
 
     @property
     def n(self) -> int:

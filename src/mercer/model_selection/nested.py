@@ -14,14 +14,15 @@ from sklearn.utils import indexable
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
 from mercer.data.checks import checked_length
+from mercer.data.result import Result
 from mercer.model_selection.comparison import corrected_t_test
 from mercer.model_selection.folds import folds, on_each_split, rows_for
 from mercer.model_selection.metrics import Interval, share_interval
 from mercer.model_selection.search.racing import is_share
 
 
-@dataclass(frozen=True)
-class NestedResult:
+@dataclass(frozen=True, repr=False)
+class NestedResult(Result):
     """What a search achieves on rows that had no part in it.
 
     Attributes
@@ -48,6 +49,11 @@ class NestedResult:
     def optimism(self) -> float:
         """How much better the searches' own scores are, in the mean."""
         return float(self.inner_scores.mean() - self.scores.mean())
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each fold."""
+        names = ("scores", "inner_scores", "best_params")
+        return {name: list(getattr(self, name)) for name in names}
 
     def __str__(self) -> str:
         found = self.interval

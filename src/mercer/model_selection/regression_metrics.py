@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
+from mercer.data.result import Result
 from mercer.model_selection.metrics import Interval
 
 Statistic = Callable[[FloatArray], FloatArray]
@@ -24,8 +25,8 @@ RESAMPLES = 2000
 _BLOCK = 100  # resamples at a time, so that memory stays small for many rows
 
 
-@dataclass(frozen=True, eq=False)
-class Deviations:
+@dataclass(frozen=True, eq=False, repr=False)
+class Deviations(Result):
     """Predicted numbers and the true ones, and what to make of them.
 
     Attributes
@@ -53,7 +54,7 @@ class Deviations:
     @property
     def r2(self) -> float:
         """Share of the variance that is explained; NaN where all true numbers are the same."""
-        return float(_r2(self._columns.mean(axis=0)))
+        return float(_r2(self._squares.mean(axis=0)))
 
     @property
     def mae(self) -> float:
@@ -68,7 +69,7 @@ class Deviations:
     @lazy_property
     def intervals(self) -> tuple[Interval, Interval, Interval]:
         """R², mean absolute deviation and root of the mean squared one, with their bootstrap intervals."""
-        r2, mae, rmse = bootstrap(self._columns, [_r2, _mae, _rmse], groups=self.groups)
+        r2, mae, rmse = bootstrap(self._squares, [_r2, _mae, _rmse], groups=self.groups)
         return r2, mae, rmse
 
     @property
@@ -76,8 +77,12 @@ class Deviations:
         """R² with its interval."""
         return self.intervals[0]
 
+    def __str__(self) -> str:
+        deviation = f"mean absolute deviation {self.mae:.4g}, root of the mean square {self.rmse:.4g}"
+        return f"R² {self.r2:.4g}, {deviation} on {self.n:,} rows"
+
     @lazy_property
-    def _columns(self) -> FloatArray:
+    def _squares(self) -> FloatArray:
         centred = self.truth - self.truth.mean()
         return np.column_stack([self.residuals**2, centred, centred**2, np.abs(self.residuals)])
 
@@ -98,7 +103,7 @@ def _rmse(means: FloatArray) -> FloatArray:
 
 def r2_difference(first: Deviations, second: Deviations) -> Interval:
     """By how much the R² of one exceeds that of another on the same rows, with its bootstrap interval."""
-    columns = np.column_stack([first._columns[:, :3], second._columns[:, 0]])
+    columns = np.column_stack([first._squares[:, :3], second._squares[:, 0]])
 
     def difference(means: FloatArray) -> FloatArray:
         return _r2(means) - _r2(means[..., [3, 1, 2]])

@@ -21,6 +21,7 @@ from mercer.data import is_table
 from mercer.data.arguments import check_choice, check_flag, check_level
 from mercer.data.cell_hashes import hashes_of_each, text_hash
 from mercer.data.checks import checked_length
+from mercer.data.result import Result
 from mercer.estimators._validation import check_square
 from mercer.model_selection.arrangement import InTime, Split, Together
 from mercer.model_selection.copies import content_ranks, equal_rows
@@ -39,8 +40,8 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Result):
     """The mean loss of one machine on the sealed rows, from one look: one opening of the seal.
 
     Attributes

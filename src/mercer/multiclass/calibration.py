@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.data.arguments import check_choice
+from mercer.data.result import Result
 from mercer.multiclass.coupling import NUMBERS_AT_A_TIME, couple, made_largest, normalised
 from mercer.multiclass.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoids, positive_sides
 from mercer.multiclass.training import class_scores, make_tasks, winners
@@ -40,8 +41,8 @@ def map_of(calibration: str, *, has_class_weights: bool) -> tuple[str, bool, boo
 _ARRAYS, _ARRAYS_OF_PAIRS = 6, 5  # of the size of decision values, and of matrices of pairs
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Result):
     """What turns decision values of machines for two classes into probabilities of classes.
 
     Attributes

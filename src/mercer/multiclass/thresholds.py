@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_flag
+from mercer.data.result import Result
 from mercer.multiclass.probability_maps import checked_weights
 from mercer.problems.problem import ROUNDED_SUM
 
 
-@dataclass(frozen=True)
-class Threshold:
+@dataclass(frozen=True, repr=False)
+class Threshold(Result):
     """A threshold, and the numbers of correct and wrong decisions on the rows that it was chosen on.
 
     Attributes
@@ -32,6 +33,11 @@ class Threshold:
     false_positive: float
     true_negative: float
     false_negative: float
+
+    def __str__(self) -> str:
+        return (
+            f"Threshold({self.value:.6g}: precision {self.precision:.4g}, recall {self.recall:.4g}, F1 {self.f1:.4g})"
+        )
 
     @property
     def precision(self) -> float:
@@ -160,8 +166,8 @@ def tune_threshold(
     return curve.best(curve.true, -curve.false, met=curve.false <= (most + ROUNDED_SUM) * curve.false[-1])
 
 
-@dataclass(frozen=True, eq=False)
-class ThresholdCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class ThresholdCurve(Result):
     """The ROC curve: total weights of true and false positives at all thresholds, from the largest threshold down.
 
     Attributes
@@ -175,6 +181,9 @@ class ThresholdCurve:
     thresholds: FloatArray
     true: FloatArray
     false: FloatArray
+
+    def __str__(self) -> str:
+        return f"ThresholdCurve({self.thresholds.size:,} thresholds)"
 
     @classmethod
     def of(cls, values: npt.ArrayLike, positive: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> ThresholdCurve:

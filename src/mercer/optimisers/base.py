@@ -16,6 +16,7 @@ from mercer.certificates.certificate import relative_gap
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_count, check_number, check_seconds, check_whole
+from mercer.data.result import Result, columns_of_rows
 from mercer.solvers.control import Control
 from mercer.solvers.loop import ProgressMonitor, drive
 
@@ -99,8 +100,8 @@ class Step(NamedTuple):
     n_kernel_values: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Result):
     """The result of an optimiser.
 
     Attributes
@@ -133,6 +134,27 @@ class Run:
     def verify(self) -> Measure:
         """Measure `point` again."""
         return self.problem.measure(self.point)
+
+    def _facts(self) -> dict[str, str]:
+        end = self.certificate
+        gap = (
+            f"the objective is above the optimum by at most {100.0 * end.relative_gap:.2g} % of its value"
+            if math.isfinite(end.relative_gap)
+            else "no bound of the optimum is known"
+        )
+        return {
+            "optimiser": repr(self.optimiser),
+            "status": str(self.status),
+            "gap": gap,
+            "objective": f"{end.objective:.10g}",
+            f"{self.optimiser.unit}s": f"{end.n_steps:,}",
+            "kernel values": f"{end.n_kernel_values:,}",
+            "seconds": f"{end.seconds:.3g}",
+        }
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the trace: a row for each measurement."""
+        return columns_of_rows(self.trace, (*TraceRow._fields, "gap", "relative_gap"))
 
     def __str__(self) -> str:
         end = self.certificate

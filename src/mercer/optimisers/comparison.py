@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from mercer.optimisers.base import MeasuredProblem, Optimiser, Run
+from mercer.data.result import Result, columns_of_rows
+from mercer.optimisers.base import MeasuredProblem, Optimiser, Run, TraceRow
 from mercer.plot import GapDisplay
 from mercer.solvers.interruption import Interruption
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Comparison(Sequence[Run]):
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result, Sequence[Run]):
     """The runs of several optimisers on one problem, in order; printed as a table.
 
     Attributes
@@ -42,6 +43,12 @@ class Comparison(Sequence[Run]):
         GapDisplay
         """
         return GapDisplay.from_runs(self.runs, ax=ax)
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each optimiser."""
+        ends = columns_of_rows((run.certificate for run in self.runs), (*TraceRow._fields, "gap", "relative_gap"))
+        names = {"optimiser": [repr(run.optimiser) for run in self.runs]}
+        return {**names, "status": [str(run.status) for run in self.runs], **ends}
 
     def __str__(self) -> str:
         head = f"{'optimiser':<32}{'status':<12}{'steps':>10} {'unit':<8}{'seconds':>9}{'kernel values':>15}{'gap':>10}"

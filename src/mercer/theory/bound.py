@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from mercer.data.result import Result, columns_of_rows
 
-@dataclass(frozen=True)
-class Bound:
+
+@dataclass(frozen=True, repr=False)
+class Bound(Result):
     """A bound of learning theory, with its assumptions.
 
     Attributes
@@ -63,6 +66,10 @@ class Bound:
         """Whether it applies but says no more than what always holds."""
         return self.applicable and self.value >= self.trivial and (self.low is None or self.low <= 0.0)
 
+    def _columns(self) -> dict[str, Any]:
+        """Return one row, with the assumptions as one text."""
+        return columns_of_bounds([self])
+
     def __str__(self) -> str:
         if not self.applicable:
             return f"{self.name}: not applicable ({self.reason})"
@@ -71,6 +78,13 @@ class Bound:
         if self.confidence is not None:
             text += f" with probability >= {self.confidence:g}"
         return text + (" -- vacuous" if self.vacuous else "")
+
+
+def columns_of_bounds(bounds: Sequence[Bound]) -> dict[str, Any]:
+    """Return bounds as columns, one row each."""
+    names = ("name", "of", "relation", "value", "low", "confidence", "vacuous", "reason")
+    columns = dict(columns_of_rows(bounds, names))
+    return columns | {"assumptions": ["; ".join(one.assumptions) for one in bounds]}
 
 
 def not_applicable(name: str, of: str, reason: str, assumptions: tuple[str, ...]) -> Bound:

@@ -18,13 +18,14 @@ from mercer.certificates.solution import Solution
 from mercer.certificates.status import Status
 from mercer.data import Vectors
 from mercer.data.arguments import check_count
+from mercer.data.result import Result
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear, Polynomial
 from mercer.model_selection.sealed_split import Estimate
 from mercer.problems import Hinge, svdd
 from mercer.solvers import Control, Limits, solve
 from mercer.solvers.paths.loo_bounds import Radius, joachims_terms, span_share
-from mercer.theory.bound import Bound, check_delta, not_applicable
+from mercer.theory.bound import Bound, check_delta, columns_of_bounds, not_applicable
 from mercer.theory.leave_one_out import of_span, of_xi_alpha, radius_margin_bound, support_vector_bound
 from mercer.theory.uniform import hoeffding_interval, sample_complexity, uniform_interval
 from mercer.theory.vc import vapnik_margin_bound, vc_bound, vc_dimension_linear
@@ -53,8 +54,8 @@ class Ball(NamedTuple):
     at_least: float
 
 
-@dataclass(frozen=True)
-class MachineTheory:
+@dataclass(frozen=True, repr=False)
+class MachineTheory(Result):
     """The bounds of one machine for two classes.
 
     Attributes
@@ -86,6 +87,10 @@ class MachineTheory:
     dimension: float
     bounds: tuple[Bound, ...]
 
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each bound."""
+        return columns_of_bounds(self.bounds)
+
     def __str__(self) -> str:
         radius = "unknown" if self.ball is None else f"{self.ball.radius:.4g}"
         size = "infinite" if math.isinf(self.dimension) else f"{self.dimension:.0f}"
@@ -97,8 +102,8 @@ class MachineTheory:
         return "\n".join([facts, *(f"  {bound}" for bound in self.bounds)])
 
 
-@dataclass(frozen=True)
-class TheoryReport:
+@dataclass(frozen=True, repr=False)
+class TheoryReport(Result):
     """The bounds of a trained machine, and the interval of its error on rows outside the training set.
 
     Attributes
@@ -116,6 +121,11 @@ class TheoryReport:
     def bounds(self) -> tuple[Bound, ...]:
         """All bounds."""
         return (*(bound for machine in self.machines for bound in machine.bounds), *self.test)
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each bound of each machine."""
+        titles = [machine.title for machine in self.machines for _ in machine.bounds] + ["test rows"] * len(self.test)
+        return {"machine": titles, **columns_of_bounds(self.bounds)}
 
     def __str__(self) -> str:
         lines = [str(machine) for machine in self.machines]
