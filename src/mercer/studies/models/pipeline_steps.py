@@ -85,7 +85,7 @@ def steps_of(entry: Any) -> list[tuple[str, Any]]:
 
 def pipeline_of(steps: list[tuple[str, Any]], model: Model) -> Pipeline:
     """Return the pipeline of fitted transformers that a model ends."""
-    name, taken = "model", {name for name, _ in steps}
-    while name in taken:
+    name, used = "model", {name for name, _ in steps}
+    while name in used:
         name += "_"
     return Pipeline([*steps, (name, model)])
