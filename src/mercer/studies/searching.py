@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from scipy import sparse
 
@@ -82,32 +83,16 @@ def _in_time(
     """Search up to the deadline; SearchStopped if no candidate is finished then."""
     if deadline.has_come:
         raise SearchStopped("time limit")
+    planned = partial(plan_search, folds, goal, tol=SEARCH_TOL, n_rows=n_rows)
+    judged = partial(search, folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
     linear, curved = ([one for one in kernels if one.is_linear is kind] for kind in (True, False))
     grid = grid_for(folds[0], linear)
     first: SearchResult | None = None
     if linear and curved and is_wide(folds[0]):
         sizes: tuple[int, ...] = (min(len(fold.train) for fold in folds),)
         if deadline.seconds_left is not None:  # in rounds, so that the best one is judged on all rows in time
-            sizes = plan_search(
-                folds,
-                goal,
-                kernels=linear,
-                C_grid=grid,
-                tol=SEARCH_TOL,
-                max_seconds=deadline.seconds_left,
-                n_rows=n_rows,
-            ).sizes
-        first = search(
-            folds,
-            goal,
-            kernels=linear,
-            C_grid=grid,
-            sizes=sizes,
-            tol=SEARCH_TOL,
-            max_seconds=deadline.seconds_left,
-            interruption=interruption,
-            progress=progress,
-        )
+            sizes = planned(kernels=linear, C_grid=grid, max_seconds=deadline.seconds_left).sizes
+        first = judged(kernels=linear, C_grid=grid, sizes=sizes, max_seconds=deadline.seconds_left)
         if first.stopped == "time limit":
             budget.cuts.append(
                 "Only linear machines were tried: on a table with so many columns kernels are seldom better, and the "
@@ -116,14 +101,11 @@ def _in_time(
         if first.stopped:
             return first
         kernels = curved
-    plan = plan_search(
-        folds,
-        goal,
+    grid = grid_for(folds[0], kernels)
+    plan = planned(
         kernels=kernels,
-        C_grid=grid_for(folds[0], kernels),
-        tol=SEARCH_TOL,
+        C_grid=grid,
         max_seconds=deadline.seconds_left,
-        n_rows=n_rows,
         fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
         has_linear=first is not None,
     )
@@ -142,17 +124,7 @@ def _in_time(
     if first is not None and not plan.kernels:
         return first
     try:
-        found = search(
-            folds,
-            goal,
-            kernels=plan.kernels,
-            C_grid=grid_for(folds[0], kernels),
-            sizes=plan.sizes,
-            tol=SEARCH_TOL,
-            max_seconds=deadline.seconds_left,
-            interruption=interruption,
-            progress=progress,
-        )
+        found = judged(kernels=plan.kernels, C_grid=grid, sizes=plan.sizes, max_seconds=deadline.seconds_left)
     except SearchStopped:
         if first is None:
             raise

@@ -33,7 +33,6 @@ from mercer.model_selection.search.pipelines import machine_of, path_of
 from mercer.model_selection.search.racing import deciding_score, rules_of_race
 from mercer.model_selection.search.row_rules import checked_rounds
 from mercer.model_selection.search.schedule import Schedule
-from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.settings import (
     axis,
@@ -431,24 +430,21 @@ class KernelSearchCV(BaseSearchCV):
         if zooms(self):
             more = Zoom(self, X, y, self._deciding_score(metric))
         candidates = settings_of(self.param_grid) if more is None else listed(more(None))
-        schedule: PrefittedSearchCV | Schedule
-        if follows := self._follows():
-            score, largest = self._deciding_score(metric), None
-            if self.early_stopping is not None:
-                largest = rules_of_race(self, scorers, metric)[1]
-            rules = {"metric": score, "follows": follows, "largest": largest, "more": more, "estimator": judged}
-            if self.rounds is not None:
-                self._check_rounds(candidates)
-                rules["sizes"] = checked_rounds(self.rounds, min(row_numbers(train).size for train, _ in splits))
-            schedule = Schedule(self, fits_of, candidates, splits, routed, monitor=monitor, **rules)
-        else:
-            fits = fits_of(X, y, splits, fit_params=routed.estimator.fit)
-            schedule = PrefittedSearchCV(self, fits, candidates, splits, routed, judged)
+        rules: dict[str, Any] = {"more": more, "estimator": judged}
+        if self.early_stopping is not None:
+            rules["largest"] = rules_of_race(self, scorers, metric)[1]
+        if self.rounds is not None:
+            self._check_rounds(candidates)
+            rules["sizes"] = checked_rounds(self.rounds, min(row_numbers(train).size for train, _ in splits))
+        follows = self._follows()
+        score = self._deciding_score(metric) if follows else ""
+        parts = (self, fits_of, candidates, splits, routed)
+        schedule = Schedule(*parts, metric=score, follows=follows, monitor=monitor, **rules)
         schedule.fit(X, y)
         schedule.warn()
         self.stopped_, self.reason_, self.n_splits_ = schedule.stopped, schedule.reason, len(splits)
         self.multimetric_ = schedule.multimetric_
-        if isinstance(schedule, Schedule) and self.rounds is not None:
+        if self.rounds is not None:
             self.rounds_ = schedule.rounds
         self.scorer_ = getattr(scorers, "_scorers", scorers)
         self.cv_results_ = results = schedule.results_of_all()

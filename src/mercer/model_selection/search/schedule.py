@@ -72,7 +72,7 @@ class Schedule:
     candidates, splits, routed
         See :class:`PrefittedSearchCV`.
     metric : str
-        Name of the score that decides which setting is best.
+        Name of the score that decides which setting is best; "" if settings are tried in one part.
     follows : str
         The beginning of a message: what follows that score.
     monitor : ProgressMonitor
@@ -142,10 +142,6 @@ class Schedule:
 
     def fit(self, X: Any, y: Any) -> None:
         """Try the settings."""
-        is_labelled = y is not None and np.ndim(y) == 1
-        self._strata = np.asarray(y) if is_labelled else np.zeros(_num_samples(X))
-        if is_classifier(self.search.estimator):
-            self._strata = np.unique(self._strata, return_inverse=True)[1].reshape(-1)
         n_first = len(self.candidates)
         sizes = self.sizes or (max(train.size for train, _ in self.splits),)
         places, n_rows = np.arange(n_first), sizes[0]
@@ -259,15 +255,15 @@ class Schedule:
         self.stopped, self.multimetric_ = prefitted.stopped, prefitted.multimetric_
         self._reasons.setdefault(prefitted.reason)
         prefitted.warn_of_failures()
-        self._store(prefitted.results_of_all(), places, first, last, n_rows)
+        tried, results = prefitted.results_of_tried()
+        if not self._columns:
+            self._columns = [name for name in prefitted.cv_results_ if not name.startswith("param_")]
+            if self.metric and f"mean_test_{self.metric}" not in results:
+                raise ValueError(NO_METRIC.format(self.follows, self.search.refit))
+        self._store(results, places[tried], first, last, n_rows)
 
     def _store(self, results: dict[str, Any], places: IndexArray, first: int, last: int, n_rows: int) -> None:
-        done = np.flatnonzero(np.isfinite(results["mean_fit_time"]))  # settings that were tried before a stop
-        places, n = places[done], last - first
-        if not self._columns:
-            self._columns = list(results)
-            if f"mean_test_{self.metric}" not in results:
-                raise ValueError(NO_METRIC.format(self.follows, self.search.refit))
+        n = last - first
         if not first:  # a setting that is tried again, on more rows
             self._n_done[places], self._n_unfinished[places], self._status[places] = 0, 0, ""
             self._violation[places] = np.nan
@@ -280,16 +276,15 @@ class Schedule:
             if name.startswith("split"):
                 number, base = name.removeprefix("split").split("_", 1)
                 scores = self._scores.setdefault(base, np.full((len(self.candidates), len(self.splits)), np.nan))
-                scores[places, first + int(number)] = values[done]
+                scores[places, first + int(number)] = values
             elif name.startswith("mean_") and name.endswith("_time"):
                 sums = self._times.setdefault(name.removeprefix("mean_"), np.zeros((len(self.candidates), 2)))
-                mean, deviation = values[done], results[name.replace("mean_", "std_")][done]
-                sums[places] += n * np.column_stack([mean, mean**2 + deviation**2])
+                deviation = results[name.replace("mean_", "std_")]
+                sums[places] += n * np.column_stack([values, values**2 + deviation**2])
         self._n_done[places] += n
         self._n_rows[places] = n_rows
-        self._n_unfinished[places] += results["n_unfinished"][done]
-        for place, k in zip(places, done, strict=True):
-            ended = (results["status"][k], results["kkt_violation"][k])
+        self._n_unfinished[places] += results["n_unfinished"]
+        for place, *ended in zip(places, results["status"], results["kkt_violation"], strict=True):
             if _is_worse(ended, (self._status[place], self._violation[place])):
                 self._status[place] = ended[0]
             self._violation[place] = np.fmax(self._violation[place], ended[1])
@@ -364,6 +359,10 @@ class Schedule:
         """
         if not self.sizes or n_rows >= self.sizes[-1]:
             return self.splits, X, y, self.routed
+        is_labelled = y is not None and np.ndim(y) == 1
+        strata = np.asarray(y) if is_labelled else np.zeros(_num_samples(X))
+        if is_classifier(self.search.estimator):
+            strata = np.unique(strata, return_inverse=True)[1].reshape(-1)
         n, share = _num_samples(X), n_rows / np.mean([train.size for train, _ in self.splits])
         in_folds = np.unique(np.concatenate([train for train, _ in self.splits]))
         sample = np.zeros(n, dtype=np.bool_)
@@ -371,10 +370,8 @@ class Schedule:
         for side in (0, 1):
             for number, split in enumerate(self.splits, 1):
                 parts[split[side]] = number
-        sample[spread(in_folds, self._strata, math.ceil(share * in_folds.size), _FEWEST_IN_FOLDS, parts)] = True
-        splits = [
-            (train[sample[train]], spread(test, self._strata, n_validated(n_rows))) for train, test in self.splits
-        ]
+        sample[spread(in_folds, strata, math.ceil(share * in_folds.size), _FEWEST_IN_FOLDS, parts)] = True
+        splits = [(train[sample[train]], spread(test, strata, n_validated(n_rows))) for train, test in self.splits]
         rows = np.unique(np.concatenate([one for split in splits for one in split]))
         renumbered = [(np.searchsorted(rows, train), np.searchsorted(rows, test)) for train, test in splits]
 
@@ -417,8 +414,6 @@ class Schedule:
             kind, _, base = name.partition("_")
             if name == "params":
                 results.update(columns(self.candidates))
-            elif kind == "param":
-                continue
             elif name.endswith("_time"):
                 sums, squares = self._times[base].T
                 with np.errstate(invalid="ignore", divide="ignore"):

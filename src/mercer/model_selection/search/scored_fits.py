@@ -25,7 +25,6 @@ from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._dual import DualMachine
-from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import FIXED, WithoutRows
 from mercer.model_selection.search.paths import FoldFit
@@ -45,7 +44,9 @@ _ASKED = (*_ASKED_BY, "predict_proba", "predict_log_proba")
 
 
 class PrefittedSearchCV(BaseSearchCV):
-    """scikit-learn's search, with fits that were made beforehand: scikit-learn splits, scores and averages.
+    """scikit-learn's search, with fits that were made beforehand: scikit-learn splits and scores.
+
+    Settings have `numbers` on the clock of the search.
 
     Attributes
     ----------
@@ -62,14 +63,13 @@ class PrefittedSearchCV(BaseSearchCV):
         routed: Any,
         estimator: Any = None,
         *,
-        clock: SearchClock | None = None,
-        numbers: Sequence[int] | None = None,
+        clock: SearchClock,
+        numbers: Sequence[int],
     ) -> None:
         self._asked = search.estimator if estimator is None else estimator
         self.search, self.fits, self.candidates, self.splits = search, fits, candidates, splits
         self.heads = heads_of(candidates, path_of(search.estimator))
-        self.clock = SearchClock(len(splits)) if clock is None else clock
-        self.numbers = range(len(candidates)) if numbers is None else numbers
+        self.clock, self.numbers = clock, numbers
         self._of_folds: Any = getattr(search.scoring, "of_folds", None)
         self._noted: list[tuple[Any, Any, Any]] = []  # estimator, rows and targets of the last settings, by folds
         self._together: dict[tuple[int, str], Any] = {}  # scores of the folds, by setting and "test" or "train"
@@ -206,15 +206,6 @@ class PrefittedSearchCV(BaseSearchCV):
         """Text that says what the fits shared, and why they could not share more."""
         return FIXED if isinstance(self._asked, WithoutRows) else self.fits.reason
 
-    def warn(self) -> None:
-        """Warn of failures that scikit-learn did not see, and of unfinished settings."""
-        self.warn_of_failures()
-        if self.stopped:
-            warn_user(
-                f"the search was stopped ({self.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
-                "were finished; the others have no score.",
-            )
-
     def warn_of_failures(self) -> None:
         """Warn of settings whose fits all failed; scikit-learn does not see them."""
         if len(self._scored) < len(self._summaries):
@@ -263,39 +254,29 @@ class PrefittedSearchCV(BaseSearchCV):
         if ends:
             self.fits.stop()
 
-    def results_of_all(self) -> dict[str, Any]:
-        """Return `cv_results_` in the order of the grid; settings that were not tried have no score."""
-        found, n = self.cv_results_, len(self.candidates)
-        summaries = [self._summaries.get(place, _NOTHING) for place in range(n)]
+    def results_of_tried(self) -> tuple[list[int], dict[str, Any]]:
+        """Return the places of the settings that were tried, and columns of scores, times and certificates."""
+        tried = sorted(self._summaries)
+        summaries = [self._summaries[place] for place in tried]
         results: dict[str, Any] = {
             "mean_fit_time": np.array([summary.mean_seconds for summary in summaries]),
             "std_fit_time": np.array([summary.std_seconds for summary in summaries]),
         }
-        for name, values in found.items():
-            if name == "params":
-                results.update(columns(self.candidates))
-            elif name.startswith("rank_"):
-                results[name] = ranks(results[f"mean_{name[5:]}"])
-            elif name not in results and not name.startswith("param_"):
-                results[name] = np.full(n, np.nan)
-                results[name][list(self._summaries)] = self._of_failures(name)
-                results[name][self._scored] = values
-        self._put_together(results)
+        rows = {place: row for row, place in enumerate(tried)}
+        scored = [rows[place] for place in self._scored]
+        for name, values in self.cv_results_.items():
+            if name not in results and not name.startswith(("param", "rank_")):
+                results[name] = np.full(len(tried), self._of_failures(name))
+                results[name][scored] = values
+        for (place, side), scores in self._together.items():
+            for number, score in enumerate(scores):
+                results[f"split{number}_{side}_score"][rows[place]] = score
+        for place, seconds in self._seconds_together.items():
+            results["mean_score_time"][rows[place]] += seconds
         results["status"] = np.array([summary.status for summary in summaries])
         results["kkt_violation"] = np.array([summary.violation for summary in summaries])
         results["n_unfinished"] = np.array([summary.n_unfinished for summary in summaries])
-        return results
-
-    def _put_together(self, results: dict[str, Any]) -> None:
-        """Put the scores by all folds together into the columns."""
-        for (place, side), scores in self._together.items():
-            for number, score in enumerate(scores):
-                results[f"split{number}_{side}_score"][place] = score
-            results[f"mean_{side}_score"][place], results[f"std_{side}_score"][place] = scores.mean(), scores.std()
-        for place, seconds in self._seconds_together.items():
-            results["mean_score_time"][place] += seconds
-        if self._together:
-            results["rank_test_score"] = ranks(results["mean_test_score"])
+        return tried, results
 
     def _of_failures(self, name: str) -> float:
         """Return the value that scikit-learn would store in a column for a setting whose fits all failed."""
@@ -363,9 +344,6 @@ def _end_of(machine: Any) -> tuple[Status, float, int] | None:
     violation = certificate.kkt_violation
     n_unfinished = sum(part.status is not Status.OPTIMAL for part in certificate.parts or [certificate])
     return certificate.status, np.nan if violation is None else violation, n_unfinished
-
-
-_NOTHING = _Summary(np.nan, np.nan, "", np.nan, 0)
 
 
 class _Cell(BaseEstimator):
