@@ -47,7 +47,7 @@ test-slow: $(VENV)/.mercer $(VENV)/.tests
 # nowhere, a page without a place, a public name that the reference does not have.
 docs: $(VENV)/.mercer $(VENV)/.tests $(VENV)/.docs
 	$(BIN)/python -m pytest -m docs
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs . build/site
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs . build/site
 	@echo "The site: build/site/index.html"
 
 # Nothing here imports the package, so it is not installed.

@@ -68,13 +68,16 @@ def canonical_names():
 
 
 def places():
-    """Return the full names by the short ones that mean nothing else: those of classes, and those of `mercer`."""
-    full = {}
-    for name in canonical_names():
-        short = name.rpartition(".")[2]
-        if short in mercer.__all__ or (short[0].isupper() and not short.isupper()):
-            full.setdefault(short, []).append(name)
-    return {short: names[0] for short, names in full.items() if len(names) == 1}
+    """Return the pages of names: by full name, and by the short names that mean nothing else in a page."""
+    full = {name: name for name in canonical_names() if _has_page(*name.rsplit(".", 1))}
+    short = [name.rpartition(".")[2] for name in full]
+    alone = {one for one in short if short.count(one) == 1 and (one[0].isupper() or "_" in one)}
+    return full | {one: name for name in full if (one := name.rpartition(".")[2]) in alone}
+
+
+def _has_page(package, name):
+    value = getattr(packages()[package], name)
+    return inspect.isclass(value) or inspect.isroutine(value)
 
 
 def write(folder):
@@ -107,9 +110,7 @@ def _page(title, package):
 
 def _entries(package, names):
     """Return the summary of classes and functions, each with a page of its own, and the constants in full."""
-    documented = sorted(
-        (n for n in names if inspect.isroutine(getattr(package, n)) or _is_class(package, n)), key=str.lower
-    )
+    documented = sorted((name for name in names if _has_page(package.__name__, name)), key=str.lower)
     here = [name for name in documented if canonical(package, name) == f"{package.__name__}.{name}"]
     elsewhere = [canonical(package, name) for name in documented if name not in here]
     constants = [name for name in names if name not in documented]
@@ -120,10 +121,6 @@ def _entries(package, names):
     for name in constants:
         text = textwrap.indent(_docstring_of_constant(package, name), "   ")
         yield f".. py:data:: {name}\n   :no-index-entry:\n\n{text}\n"
-
-
-def _is_class(package, name):
-    return inspect.isclass(getattr(package, name))
 
 
 def _summary(names, before="", option=""):

@@ -70,6 +70,7 @@ html_logo = html_favicon = "pictures/logo.svg"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_sidebars = {"docs/glossary": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -133,7 +134,7 @@ def setup(app):
 def link_names(app, doctree, page):
     """Link names in code type, such as `SVC`, to the reference; the pages themselves stay plain Markdown."""
     for node in list(doctree.findall(nodes.literal)):
-        name = node.astext().removeprefix("mercer.").removesuffix("()")
+        name = node.astext().removesuffix("()")
         target = PLACES.get(name)
         if target and not isinstance(node.parent, (nodes.reference, nodes.title)):
             uri = app.builder.get_relative_uri(page, f"docs/api/names/{target}")
