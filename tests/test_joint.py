@@ -29,6 +29,12 @@ def machine(**parameters):
     return SVC(**{"multi_class": "joint", "tol": 1e-7, **parameters})
 
 
+def steps(matrix, beta, gradient, own, penalty, most, *, isa="baseline", on_face=False):
+    """Native steps in place: on single rows, or by conjugate gradients on a face; how they end."""
+    about = {"own": own, "penalty": penalty, "tol": 1e-9, "max_iter": most, "max_work": 1e12}
+    return _core.solve_joint_block(isa, on_face, matrix, beta=beta, gradient=gradient, **about)
+
+
 def primal(f, penalty, y, C):
     """The primal objective from ||w||^2 / 2 and a decision value for each class."""
     rows = np.arange(len(y))
@@ -162,9 +168,7 @@ def test_native_steps_end_where_those_of_the_twin_do(isa, dtype):
     padded[:, :37] = exact
     start = np.where(y[:, None] == np.arange(5), 0.0, 1.0)
     beta, gradient = np.zeros((37, 5)), start.copy()
-    end, n_iter, violation = _core.solve_joint_block(
-        isa, False, padded, beta=beta, gradient=gradient, own=y, penalty=C, tol=1e-9, max_iter=10**6, max_work=1e12
-    )
+    end, n_iter, violation = steps(padded, beta, gradient, y, C, 10**6, isa=isa)
     twin, twin_gradient = np.zeros((37, 5)), start.copy()
     matrix = padded[:, :37].astype(float)
     assert reference.joint_steps(matrix, twin, twin_gradient, y, C, 1e-9, 10**6)[0] == reference.SOLVED
@@ -172,12 +176,7 @@ def test_native_steps_end_where_those_of_the_twin_do(isa, dtype):
     np.testing.assert_allclose(beta, twin, atol=1e-6)
     np.testing.assert_allclose(gradient, matrix @ beta + start, atol=1e-12)
     few = np.zeros((37, 5))
-    assert _core.solve_joint_block(
-        isa, False, padded, beta=few, gradient=start.copy(), own=y, penalty=C, tol=1e-9, max_iter=3, max_work=1e12
-    )[:2] == (
-        reference.LIMIT,
-        3,
-    )
+    assert steps(padded, few, start.copy(), y, C, 3, isa=isa)[:2] == (reference.LIMIT, 3)
 
 
 @every_pair(isa=ISAS, dtype=[np.float32, np.float64], C=[0.3, 1e3])
@@ -194,27 +193,16 @@ def test_conjugate_gradients_stay_feasible_and_replace_many_steps(isa, dtype, C)
         """Take ten steps a row, then conjugate gradients if `face`; return the objective."""
         for conjugate, most in ((False, 500), (True, 100)) if face else ((False, 600),):
             before = 0.5 * (beta * (gradient + start)).sum()
-            _core.solve_joint_block(
-                isa,
-                conjugate,
-                padded,
-                beta=beta,
-                gradient=gradient,
-                own=y,
-                penalty=penalties,
-                tol=1e-9,
-                max_iter=most,
-                max_work=1e12,
-            )
+            steps(padded, beta, gradient, y, penalties, most, isa=isa, on_face=conjugate)
             np.testing.assert_allclose(gradient, matrix @ beta + start, atol=1e-9 * C)
             np.testing.assert_allclose(beta.sum(axis=1), 0.0, atol=1e-13 * C)
             assert (beta <= upper).all()
             assert 0.5 * (beta * (gradient + start)).sum() <= before + 1e-9 * abs(before)
         return 0.5 * (beta * (gradient + start)).sum()
 
-    face, steps = (np.zeros((50, 4)), start.copy()), (np.zeros((50, 4)), start.copy())
+    face, single = (np.zeros((50, 4)), start.copy()), (np.zeros((50, 4)), start.copy())
     for _ in range(30):
-        reached = lower(*face, True), lower(*steps, False)
+        reached = lower(*face, True), lower(*single, False)
     assert reached[0] <= reached[1] + 1e-9 * abs(reached[1])
 
 
@@ -228,31 +216,9 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
     start = np.where(y[:, None] == np.arange(5), 0.0, 1.0)
     beta, gradient, moved = np.zeros((37, 5)), start.copy(), 0
     for n_steps, most in ((20, 3), (100, 6), (400, 9)):  # rounding errors grow with the number of steps
-        _core.solve_joint_block(
-            isa,
-            False,
-            padded,
-            beta=beta,
-            gradient=gradient,
-            own=y,
-            penalty=penalties,
-            tol=1e-9,
-            max_iter=n_steps,
-            max_work=1e12,
-        )
+        steps(padded, beta, gradient, y, penalties, n_steps, isa=isa)
         twin, twin_gradient, before = beta.copy(), gradient.copy(), beta.copy()
-        ended = _core.solve_joint_block(
-            isa,
-            True,
-            padded,
-            beta=beta,
-            gradient=gradient,
-            own=y,
-            penalty=penalties,
-            tol=1e-9,
-            max_iter=most,
-            max_work=1e12,
-        )
+        ended = steps(padded, beta, gradient, y, penalties, most, isa=isa, on_face=True)
         expected = reference.joint_face(matrix, twin, twin_gradient, y, penalties, 1e-9, most)
         assert ended[:2] == expected[:2]
         assert ended[2] == pytest.approx(expected[2], rel=1e-5, abs=1e-9)
@@ -269,18 +235,7 @@ def test_without_curvature_conjugate_gradients_go_to_the_boundary(isa):
     beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # each class has a third of C
     gradient = np.random.default_rng(0).normal(size=(8, 3))
     twin, twin_gradient = beta.copy(), gradient.copy()
-    ended = _core.solve_joint_block(
-        isa,
-        True,
-        np.zeros((8, 16)),
-        beta=beta,
-        gradient=gradient,
-        own=y,
-        penalty=C,
-        tol=1e-9,
-        max_iter=5,
-        max_work=1e12,
-    )
+    ended = steps(np.zeros((8, 16)), beta, gradient, y, C, 5, isa=isa, on_face=True)
     assert ended[:2] == reference.joint_face(np.zeros((8, 8)), twin, twin_gradient, y, C, 1e-9, 5)[:2]
     np.testing.assert_allclose(beta, twin, atol=1e-12)
     assert ended[1] == 1
@@ -303,18 +258,7 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
         0,
         True,
     )  # no variable is free
-    _core.solve_joint_block(
-        ISAS[0],
-        False,
-        matrix,
-        beta=beta,
-        gradient=gradient,
-        own=y,
-        penalty=penalties,
-        tol=1e-9,
-        max_iter=100,
-        max_work=1e12,
-    )
+    steps(matrix, beta, gradient, y, penalties, 100, isa=ISAS[0])
     assert crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=3) is None
     n_free, arrived = [], False
     while not arrived:
@@ -346,31 +290,9 @@ def test_coefficients_are_accurate_for_any_penalty(isa, conjugate):
     for C in (2.0**20, 2.0**80):
         beta, gradient = np.zeros((38, 3)), np.where(y[:, None] == np.arange(3), 0.0, 1.0)
         for _ in range(20):
-            _core.solve_joint_block(
-                isa,
-                False,
-                padded,
-                beta=beta,
-                gradient=gradient,
-                own=y,
-                penalty=np.full(38, C),
-                tol=1e-9,
-                max_iter=200,
-                max_work=1e12,
-            )
+            steps(padded, beta, gradient, y, np.full(38, C), 200, isa=isa)
             if conjugate:
-                _core.solve_joint_block(
-                    isa,
-                    True,
-                    padded,
-                    beta=beta,
-                    gradient=gradient,
-                    own=y,
-                    penalty=np.full(38, C),
-                    tol=1e-9,
-                    max_iter=50,
-                    max_work=1e12,
-                )
+                steps(padded, beta, gradient, y, np.full(38, C), 50, isa=isa, on_face=True)
         found.append(beta)
     np.testing.assert_allclose(found[1], found[0], atol=1e-5)
     assert np.abs(found[0]).max() > 0.1
@@ -408,18 +330,7 @@ def test_wrong_arguments_of_native_steps():
         (matrix, rows, rows, y, np.ones(3)),
     ):
         with pytest.raises((ValueError, IndexError)):
-            _core.solve_joint_block(
-                "baseline",
-                False,
-                K,
-                beta=beta,
-                gradient=gradient,
-                own=own,
-                penalty=C,
-                tol=1e-3,
-                max_iter=10,
-                max_work=1e6,
-            )
+            steps(K, beta, gradient, own, C, 10)
 
 
 # Random and hostile data.
