@@ -22,20 +22,26 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)\)")
 ENTRY = re.compile(r"^(?:-|\d+\.) \[([^\]]+)\]\(([^)#:]+\.md)\)", re.MULTILINE)
 OPTIONAL = ("onnx", "onnxruntime", "skl2onnx")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+WITH_OUTPUT = re.compile(BLOCK.pattern + r"(?:\n\n```text\n(.*?)^```)?", BLOCK.flags)
 MODULES = [m.name for m in pkgutil.walk_packages(mercer.__path__, "mercer.") if not m.name.endswith("._core")]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
-def test_examples_of_a_page_run(page, tmp_path, monkeypatch):
+def test_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    """In the course, a block of text after a program is its output; "..." stands for what differs between runs."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": page.stem}
-    for block in BLOCK.findall(page.read_text()):
+    same = doctest.OutputChecker().check_output
+    for block, output in WITH_OUTPUT.findall(page.read_text()):
         try:
             exec(compile(block, str(page), "exec"), namespace)
         except ModuleNotFoundError as error:
             if error.name not in OPTIONAL:
                 raise
             pytest.skip(f"no {error.name}")
+        printed = capsys.readouterr().out
+        if output and page.parent.name == "course":
+            assert same(output, printed, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS), printed
     assert len(namespace) > 1
 
 
