@@ -10,7 +10,8 @@ import pytest
 
 pytestmark = pytest.mark.docs
 
-SCRIPTS = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+FOLDER = Path(__file__).parent.parent / "examples"
+SCRIPTS = sorted(FOLDER.rglob("*.py"))
 
 ARGUMENTS = {"out_of_core": ["--size", "2MB", "--memory", "20MB"]}
 
@@ -19,8 +20,11 @@ ARGUMENTS = {"out_of_core": ["--size", "2MB", "--memory", "20MB"]}
 def test_example_runs(script, tmp_path, monkeypatch, capsys):
     arguments = ARGUMENTS.get(script.stem, [str(tmp_path / "table.csv")])  # only the table's script reads the latter
     monkeypatch.setattr(sys, "argv", [str(script), *arguments])
+    if script.stem.startswith("plot_"):
+        monkeypatch.setattr(pytest.importorskip("matplotlib.pyplot"), "show", lambda: None)
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out.strip()
+    assert not script.stem.startswith("plot_") or sys.modules["matplotlib.pyplot"].get_fignums()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
@@ -30,7 +34,13 @@ def test_example_has_a_title(script):
     assert line == "=" * len(title)
 
 
-NOTEBOOKS = sorted((SCRIPTS[0].parent / "notebooks").glob("*.ipynb"))
+def test_every_folder_of_scripts_has_a_title():
+    for folder in {script.parent for script in SCRIPTS} - {FOLDER}:
+        title, line = (folder / "GALLERY_HEADER.rst").read_text().splitlines()[:2]
+        assert line == "=" * len(title)
+
+
+NOTEBOOKS = sorted((FOLDER / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.slow  # five and three seconds, of which a kernel takes two to start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sklearn.base import clone
 
 from mercer.plot.display import fitted_machine
 from mercer.plot.regions import DecisionRegionDisplay
-from mercer.plot.style import house_style, require_matplotlib
+from mercer.plot.style import formula, house_style, require_matplotlib
 
 PANEL = 2.5  # inches
+LETTERS = 34  # in a line of a title
 
 
 def effect(
@@ -81,5 +83,7 @@ def effect(
 
 def _text(name: str, value: Any) -> str:
     """Return a setting as text: the name of the parameter without that of its step; a kernel as its formula."""
-    shown = f"{value:.3g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-    return shown if name.endswith("kernel") else f"{name.split('__')[-1]} = {shown}"
+    if name.endswith("kernel"):
+        return value if isinstance(value, str) else fill(formula(value), LETTERS)
+    shown = f"{value:.4g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return f"{name.split('__')[-1]} = {shown}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from mercer.plot.display import Display, Layout, fitted_machine
-from mercer.plot.style import MARKERS, SERIES, STYLES
+from mercer.plot.style import MARKERS, SERIES, STYLES, few_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,10 @@ class GapDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw how far the dual objective was from the final primal objective while a machine was fitted.
+        """Draw how far the solver's objective was from the optimum while a machine was fitted.
+
+        The optimum lies between the final bounds of the certificate, D and P. An objective v of the trace, primal or
+        dual, is at most max(P - v, v - D) away from it.
 
         Parameters
         ----------
@@ -95,8 +98,9 @@ class GapDisplay(Display):
                 f"this {type(machine).__name__} has no trace: its problem was solved in one step. Fit more rows, or "
                 "draw the runs of mercer.optimisers.compare."
             )
-        final = machine.certificate_.primal
-        gaps = [(final - row.dual) / max(abs(final), abs(row.dual), np.finfo(float).tiny) for row in trace]
+        primal, dual = machine.certificate_.primal, machine.certificate_.dual
+        scale = max(abs(primal), abs(dual), np.finfo(float).tiny)
+        gaps = [max(primal - row.dual, row.dual - dual) / scale for row in trace]
         seconds, steps = [row.seconds for row in trace], [row.n_iter for row in trace]
         return cls([GapCurve(type(machine).__name__, gaps, seconds, steps, [0] * len(gaps))]).plot(ax)
 
@@ -120,8 +124,12 @@ class GapDisplay(Display):
         second = ("kernel values", "kernel_values") if with_values else (units or "steps", "steps")
         self.lines_: list[list[Line2D]] = []
         for ax, (label, field) in zip(axes, (("seconds", "seconds"), second), strict=True):
-            self.lines_.append([_line(ax, curve, field, number) for number, curve in enumerate(self.drawn)])
-            ax.set(xscale="log", yscale="log", xlabel=label)
+            work = np.array([one for curve in self.drawn for one in getattr(curve, field) if one > 0.0])
+            scale = "log" if work.size and work.max() >= 10.0 * work.min() else "linear"
+            self.lines_.append([_line(ax, curve, field, number, scale) for number, curve in enumerate(self.drawn)])
+            ax.set(xscale=scale, yscale="log", xlabel=label)
+            if scale == "linear":
+                few_ticks(ax.xaxis, 4)
         axes[0].set_ylabel("relative duality gap")
         if self.drawn:
             handles = axes[0].get_legend_handles_labels()
@@ -130,10 +138,10 @@ class GapDisplay(Display):
             axes[0].text(0.5, 0.5, "no run has a duality gap", transform=axes[0].transAxes, ha="center")
 
 
-def _line(ax: Axes, curve: GapCurve, field: str, number: int) -> Line2D:
+def _line(ax: Axes, curve: GapCurve, field: str, number: int, scale: str) -> Line2D:
     work = np.asarray(getattr(curve, field), dtype=np.float64)
     gaps = np.maximum(np.asarray(curve.gaps, dtype=np.float64), _LEAST_GAP)
-    shown = np.isfinite(gaps) & (work > 0.0)
+    shown = np.isfinite(gaps) & ((work > 0.0) | (scale == "linear"))
     few = np.count_nonzero(shown) < 3
     with_markers = few or number >= len(STYLES)  # styles repeat, and colours do not distinguish curves for all readers
     (line,) = ax.plot(

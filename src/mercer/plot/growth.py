@@ -168,7 +168,7 @@ class TimeDisplay(Display):
         random_state: Any = 0,
         ax: Any = None,
     ) -> Self:
-        """Fit machines on more and more rows, and draw the processor seconds.
+        """Fit machines on more and more rows, and draw the seconds.
 
         Parameters
         ----------
@@ -208,16 +208,19 @@ class TimeDisplay(Display):
         self.lines_ = [
             ax.plot(
                 self.rows, some, color=SERIES[number % len(SERIES)], linestyle=STYLES[number % len(STYLES)],
-                marker=MARKERS[number % len(MARKERS)], markersize=5, label=f"{name}: n^{self.exponents[name]:.1f}",
+                marker=MARKERS[number % len(MARKERS)], markersize=5,
+                label=f"{name}, as n to the {self.exponents[name]:.1f}",
             )[0]
             for number, (name, some) in enumerate(self.seconds.items())
         ]  # fmt: skip
-        ax.set(xscale="log", yscale="log", xlabel="training rows n", ylabel="processor seconds of a fit")
-        ax.legend(loc="upper left")
+        ax.set(xscale="log", yscale="log", xlabel="training rows n", ylabel="seconds of a fit")
+        ax.set_xticks(self.rows, [f"{count:,}" for count in self.rows])
+        ax.xaxis.minorticks_off()
+        ax.legend(loc="best")
 
 
 def _seconds(estimator: Any, X: Any, y: Any) -> float:
     machine = clone(estimator)
-    started = time.process_time()
+    started = time.perf_counter()
     machine.fit(X, y)
-    return max(time.process_time() - started, 1e-9)
+    return max(time.perf_counter() - started, 1e-9)

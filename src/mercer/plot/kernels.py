@@ -12,7 +12,7 @@ from mercer.data import as_data
 from mercer.geometry import gram_matrix
 from mercer.kernels import Kernel
 from mercer.plot.display import Display, Layout, fitted_machine
-from mercer.plot.style import MUTED, SERIES, STYLES, bare, shaded_cells, shades, shortened, text_color
+from mercer.plot.style import MUTED, SERIES, STYLES, bare, formula, shaded_cells, shades, shortened, text_color
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +82,7 @@ class KernelDisplay(Display):
         drawn = [kernels] if isinstance(kernels, Kernel) else list(kernels)
         x = np.linspace(low, high, grid_resolution)
         on_line = [as_data(np.pad(one[:, None], ((0, 0), (0, int(of_pairs))))) for one in (x, np.ones(1))]
-        lines = {repr(kernel): np.asarray(kernel.block(*on_line))[:, 0] for kernel in drawn}
+        lines = {formula(kernel): np.asarray(kernel.block(*on_line))[:, 0] for kernel in drawn}
         grid = as_data(np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2))
         plane = np.asarray(drawn[0].block(grid, as_data([[1.0, 0.5]]))).reshape(x.size, x.size)
         return cls(x, lines, plane).plot(ax)

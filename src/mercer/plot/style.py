@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,11 @@ def few_ticks(axis: Axis, most: int, integer: bool = False) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=most, integer=integer))
+
+
+def formula(kernel: Any) -> str:
+    """Return a kernel as a formula whose numbers have three digits."""
+    return re.sub(r"\d+\.\d{3,}(?:e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", repr(kernel))
 
 
 def shortened(name: str, most: int) -> str:
