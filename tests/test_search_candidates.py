@@ -134,6 +134,20 @@ def test_in_each_round_a_function_finds_settings():
     assert search.rounds_[1].n_judged == sum(n_rows == 200) >= 3  # the best one and its neighbours
 
 
+@pytest.mark.parametrize("options", [{}, {"rounds": [50]}], ids=str)
+def test_settings_that_fail_are_not_tried_again(options):
+    def failing(results):
+        return [{"C": 1.0}] if results is None else [{"C": -1.0}]
+
+    X, y = make_classification(150, 5, random_state=0)
+    search = KernelSearchCV(SVC(), candidates=failing, cv=3, **options)
+    with pytest.warns(FitFailedWarning, match="all fits of a (list|round) failed"):
+        found = search.fit(X, y)
+    assert [setting["C"] for setting in found.cv_results_["params"]] == [1.0, -1.0]
+    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert found.best_params_ == {"C": 1.0}
+
+
 class OfAllFolds:
     """The share of right predictions of all folds together, minus a penalty that each fold has for itself."""
 

@@ -1,6 +1,6 @@
 """A search over kernels, gamma and penalties; folds and penalties share matrices of kernel values.
 
-`mercer study` trains its machines with kernels by this class.
+`mercer study` searches by this class.
 """
 
 from __future__ import annotations

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import Bunch, _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import WHOLE
@@ -33,6 +35,7 @@ _VALIDATION = 2  # test rows of a fold, as a multiple of the training rows of a 
 _FEWEST_VALIDATION = 1000  # rows of a fold; all if it has fewer
 _CLOSE = 0.8  # share of the rows that were planned for a round
 _FEWEST_OF_A_CLASS = 4  # rows
+_FEWEST_IN_FOLDS = 8  # rows of a class for training in all folds together
 
 
 def round_sizes(n_rows: int, first: int = WHOLE_ROWS) -> tuple[int, ...]:
@@ -126,3 +129,48 @@ def spread(
             n_missing = min(fewest, len(of_class)) - np.count_nonzero(of_class)
             of_class[np.flatnonzero(~of_class)[: max(0, n_missing)]] = True  # a view of is_chosen
     return np.sort(rows[is_chosen])
+
+
+class RowsOfRound(NamedTuple):
+    """Splits, table, targets and further parameters (as scikit-learn routes them) of a search or of one round of it."""
+
+    splits: list[tuple[IndexArray, IndexArray]]
+    X: Any
+    y: Any
+    routed: Any
+
+    def fewer(self, n_rows: int, *, is_classifier: bool) -> RowsOfRound:
+        """Return a round with so many training rows of a fold, with a table of the rows that it needs alone.
+
+        The training rows of all folds come from one sample of the rows, so that folds can share kernel values.
+        """
+        is_labelled = self.y is not None and np.ndim(self.y) == 1
+        n = _num_samples(self.X)
+        strata = np.asarray(self.y) if is_labelled else np.zeros(n)
+        if is_classifier:
+            strata = np.unique(strata, return_inverse=True)[1].reshape(-1)
+        share = n_rows / np.mean([train.size for train, _ in self.splits])
+        in_folds = np.unique(np.concatenate([train for train, _ in self.splits]))
+        sample = np.zeros(n, dtype=np.bool_)
+        parts = np.zeros(n, dtype=np.int64)  # the last fold that tests a row, or trains on it: each gets its share
+        for side in (0, 1):
+            for number, split in enumerate(self.splits, 1):
+                parts[split[side]] = number
+        sample[spread(in_folds, strata, math.ceil(share * in_folds.size), _FEWEST_IN_FOLDS, parts)] = True
+        splits = [(train[sample[train]], spread(test, strata, n_validated(n_rows))) for train, test in self.splits]
+        rows = np.unique(np.concatenate([one for split in splits for one in split]))
+
+        def of_rows(value: Any) -> Any:
+            is_listed = hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping) and len(value) == n
+            return _safe_indexing(value, rows) if is_listed else value
+
+        fit, score = (
+            {name: of_rows(value) for name, value in params.items()}
+            for params in (self.routed.estimator.fit, self.routed.scorer.score)
+        )
+        return RowsOfRound(
+            [(np.searchsorted(rows, train), np.searchsorted(rows, test)) for train, test in splits],
+            _safe_indexing(self.X, rows),
+            None if self.y is None else _safe_indexing(self.y, rows),
+            Bunch(estimator=Bunch(fit=Bunch(**fit)), scorer=Bunch(score=Bunch(**score))),
+        )

@@ -5,15 +5,12 @@ The time of a fit grows faster than its number of rows, and few rows or folds su
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
-from sklearn.utils import Bunch, _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.certificates.status import Status, StoppedError
@@ -31,10 +28,9 @@ from mercer.model_selection.search.racing import (
 )
 from mercer.model_selection.search.row_rules import (
     LEVEL,
+    RowsOfRound,
     n_survivors,
-    n_validated,
     rows_in_time,
-    spread,
     worse_than_best,
 )
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
@@ -45,8 +41,6 @@ from mercer.model_selection.search.settings import equal_values, heads_of, liste
 if TYPE_CHECKING:
     from mercer.model_selection.search.shared_fits import SharedFits
     from mercer.solvers.loop import ProgressMonitor
-
-_FEWEST_IN_FOLDS = 8  # rows of a class for training in all folds together
 
 
 class Round(NamedTuple):
@@ -158,7 +152,9 @@ class Schedule:
 
     def _round(self, places: IndexArray, n_rows: int, X: Any, y: Any) -> None:
         """Try settings on so many training rows of each fold, and those that follow them."""
-        self._part = self._rows_of_round(n_rows, X, y)
+        self._part: RowsOfRound = RowsOfRound(self.splits, X, y, self.routed)
+        if self.sizes and n_rows < self.sizes[-1]:
+            self._part = self._part.fewer(n_rows, is_classifier=is_classifier(self.search.estimator))
         self._fits: dict[tuple[int, int], SharedFits] = {}
         planned, looks_at = places, self._looks if self.search.early_stopping is not None else self._all_folds
         self.rounds.append(Round(n_rows, 0, 0))
@@ -166,7 +162,7 @@ class Schedule:
             looks_at(places, n_rows)
             done = int(np.count_nonzero(self._n_rows[planned] == n_rows))
             self.rounds[-1] = Round(n_rows, planned.size, done)
-            places = self._further(n_rows) if self.more is not None and not self.stopped else places[:0]
+            places = self._further(planned) if self.more is not None and not self.stopped else places[:0]
             planned = np.concatenate([planned, places])
 
     def _all_folds(self, places: IndexArray, n_rows: int) -> None:
@@ -189,8 +185,8 @@ class Schedule:
             if not self._open[places].any():
                 return
 
-    def _further(self, n_rows: int) -> IndexArray:
-        """Return the places of the settings that follow from the results so far; they may be new ones."""
+    def _further(self, planned: IndexArray) -> IndexArray:
+        """Return the places of the settings that follow from the results so far, but for those planned before."""
         assert self.more is not None
         settings, places = self.more(self.results_of_all()), list[int]()
         self._n_lists += 1
@@ -199,7 +195,7 @@ class Schedule:
             place = next(same, len(self.candidates))
             if place == len(self.candidates):
                 self._add([setting])
-            if self._n_rows[place] < n_rows and place not in places:
+            if place not in planned and place not in places:
                 places.append(place)
         return np.array(places, dtype=np.int64)
 
@@ -247,10 +243,10 @@ class Schedule:
             if self.search.error_score == "raise" or not self._n_done.any():
                 raise
             self._failed.append(error)
-            if by_looks:
-                self._n_done[places], self._n_rows[places] = last, n_rows
-                for scores in self._scores.values():
-                    scores[places, first:last] = float(self.search.error_score)
+            of_list = places if by_looks else places[self._n_rows[places] == 0]  # others have the scores of a round
+            self._n_done[of_list], self._n_rows[of_list] = last, n_rows
+            for scores in self._scores.values():
+                scores[of_list, first:last] = float(self.search.error_score)
             return
         self.stopped, self.multimetric_ = prefitted.stopped, prefitted.multimetric_
         self._reasons.setdefault(prefitted.reason)
@@ -352,42 +348,10 @@ class Schedule:
         seconds = sum(float(sums[places, 0].sum()) for sums in self._times.values())
         return rows_in_time(n_rows, following, seconds, left)
 
-    def _rows_of_round(self, n_rows: int, X: Any, y: Any) -> tuple[list[tuple[IndexArray, IndexArray]], Any, Any, Any]:
-        """Return the splits of a round, and the table, targets and parameters of the rows that they need.
-
-        The training rows of all folds come from one sample of the rows, so that folds can share kernel values.
-        """
-        if not self.sizes or n_rows >= self.sizes[-1]:
-            return self.splits, X, y, self.routed
-        is_labelled = y is not None and np.ndim(y) == 1
-        strata = np.asarray(y) if is_labelled else np.zeros(_num_samples(X))
-        if is_classifier(self.search.estimator):
-            strata = np.unique(strata, return_inverse=True)[1].reshape(-1)
-        n, share = _num_samples(X), n_rows / np.mean([train.size for train, _ in self.splits])
-        in_folds = np.unique(np.concatenate([train for train, _ in self.splits]))
-        sample = np.zeros(n, dtype=np.bool_)
-        parts = np.zeros(n, dtype=np.int64)  # the last fold that tests a row, or trains on it: each gets its share
-        for side in (0, 1):
-            for number, split in enumerate(self.splits, 1):
-                parts[split[side]] = number
-        sample[spread(in_folds, strata, math.ceil(share * in_folds.size), _FEWEST_IN_FOLDS, parts)] = True
-        splits = [(train[sample[train]], spread(test, strata, n_validated(n_rows))) for train, test in self.splits]
-        rows = np.unique(np.concatenate([one for split in splits for one in split]))
-        renumbered = [(np.searchsorted(rows, train), np.searchsorted(rows, test)) for train, test in splits]
-
-        def of(params: Mapping[str, Any]) -> Bunch:
-            return Bunch(**{name: _of_rows(value, rows, n) for name, value in params.items()})
-
-        routed = Bunch(
-            estimator=Bunch(fit=of(self.routed.estimator.fit)),
-            scorer=Bunch(score=of(self.routed.scorer.score)),
-        )
-        return renumbered, _safe_indexing(X, rows), None if y is None else _safe_indexing(y, rows), routed
-
     def warn(self) -> None:
         """Warn of failed fits and of unfinished settings."""
         if self._failed:
-            part = "look" if self.search.early_stopping is not None else "round"
+            part = "look" if self.search.early_stopping is not None else "round" if self.sizes else "list"
             warn_user(f"all fits of a {part} failed, the first one with: {self._failed[0]}", FitFailedWarning)
         if not self.stopped:
             return
@@ -445,12 +409,6 @@ def _ranks(means: FloatArray, n_rows: IndexArray) -> Any:
     """Return the ranks of the settings: those with more rows come first, then those with the larger mean."""
     order = np.unique(np.column_stack([n_rows, np.where(np.isnan(means), -np.inf, means)]), axis=0, return_inverse=True)
     return ranks(order[1].reshape(-1).astype(np.float64))
-
-
-def _of_rows(value: Any, rows: IndexArray, n: int) -> Any:
-    """Return the elements of some rows if `value` has one element for each row, or else `value`."""
-    is_listed = hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping) and len(value) == n
-    return _safe_indexing(value, rows) if is_listed else value
 
 
 def _is_worse(one: Sequence[Any], other: Sequence[Any]) -> bool:
