@@ -31,42 +31,44 @@ def texts(revision: str | None) -> dict[str, str]:
     listed = ["git", "ls-tree", "-r", "--name-only", revision] if revision else ["git", "ls-files"]
     names = [name for name in _git(listed).splitlines() if name.endswith(_SUFFIXES) and name.startswith(_FOLDERS)]
     if revision is None:
-        found = {}
+        texts_by_path = {}
         for name in names:
             try:
                 with open(name, encoding="utf-8") as file:
-                    found[name] = file.read()
+                    texts_by_path[name] = file.read()
             except FileNotFoundError:  # deleted, and not yet committed
                 continue
-        return found
+        return texts_by_path
     asked = "".join(f"{revision}:{name}\n" for name in names).encode()
     answer = subprocess.run(["git", "cat-file", "--batch"], input=asked, capture_output=True, check=True).stdout
-    found, at = {}, 0
+    texts_by_path, at = {}, 0
     for name in names:
         end = answer.index(b"\n", at)
         size = int(answer[at:end].split()[-1])
-        found[name] = answer[end + 1 : end + 1 + size].decode()
+        texts_by_path[name] = answer[end + 1 : end + 1 + size].decode()
         at = end + 2 + size
-    return found
+    return texts_by_path
 
 
 def counts(files: dict[str, str]) -> Counter[str]:
     """Return each count under its label."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for name, text in files.items():
         lines = len(text.splitlines())
         folder = next(folder for folder in _FOLDERS if name.startswith(folder))
-        found[f"lines {folder}"] += lines
+        counter[f"lines {folder}"] += lines
         if folder in _DIVIDED:
-            found[f"lines {name.rsplit('/', 1)[0] if name.count('/') < 3 else '/'.join(name.split('/')[:3])}/"] += lines
+            counter[f"lines {name.rsplit('/', 1)[0] if name.count('/') < 3 else '/'.join(name.split('/')[:3])}/"] += (
+                lines
+            )
         if name.endswith(".py") and folder == "src/mercer":
             tree = ast.parse(text)
-            found["constants Python"] += sum(map(_is_constant, _bindings(tree)))
-            found[f"functions of {MANY} parameters or more"] += sum(_has_many(node) for node in ast.walk(tree))
+            counter["constants Python"] += sum(map(_is_constant, _bindings(tree)))
+            counter[f"functions of {MANY} parameters or more"] += sum(_has_many(node) for node in ast.walk(tree))
         if folder == "native":
-            found["constants native"] += len(_NATIVE_CONSTANT.findall(text))
-    found["constants"] = found["constants Python"] + found["constants native"]
-    return found
+            counter["constants native"] += len(_NATIVE_CONSTANT.findall(text))
+    counter["constants"] = counter["constants Python"] + counter["constants native"]
+    return counter
 
 
 def _git(command: list[str]) -> str:
@@ -76,7 +78,7 @@ def _git(command: list[str]) -> str:
 def _bindings(tree: ast.Module) -> list[ast.stmt]:
     """Return the statements at the top of the module and of its classes."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    return [*tree.body, *(statement for found in classes for statement in found.body)]
+    return [*tree.body, *(statement for one_class in classes for statement in one_class.body)]
 
 
 def _is_constant(statement: ast.stmt) -> bool:

@@ -58,7 +58,7 @@ def measure() -> dict[str, float]:
         times = os.times()
         return time.process_time() + times.children_user + times.children_system
 
-    found = {}
+    least_seconds = {}
     for name, fit in rows().items():
         best = float("inf")
         for _ in range(FITS):
@@ -69,8 +69,8 @@ def measure() -> dict[str, float]:
                 print(f"{name}: {error!r}", file=sys.stderr)
                 break
             best = min(best, seconds() - start)
-        found[name] = best
-    return found
+        least_seconds[name] = best
+    return least_seconds
 
 
 def main() -> int:
@@ -81,11 +81,11 @@ def main() -> int:
     best: list[dict[str, float]] = [{}, {}]
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     for _ in range(ROUNDS):
-        for found, python in zip(best, sys.argv[1:3], strict=True):
+        for figures, python in zip(best, sys.argv[1:3], strict=True):
             command = [*python.split(), __file__, "--rows"]
             answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=one_thread)
             for name, seconds in json.loads(answer.stdout).items():
-                found[name] = min(seconds, found.get(name, seconds))
+                figures[name] = min(seconds, figures.get(name, seconds))
     now, before = best
     print(f"{'processor seconds':<40}{'now':>8}{'before':>8}{'ratio':>7}")
     for name, seconds in now.items():

@@ -39,8 +39,8 @@ Array = npt.NDArray[Any]
 
 def doubts(table: Table, target: str = TARGET, task: Task = "auto") -> list[Finding]:
     """Return the doubts that `mercer doctor` prints."""
-    found = diagnose(table, read_target(table, target, task))
-    return [finding for finding in found if finding.weight is Weight.DOUBT]
+    diagnosis = diagnose(table, read_target(table, target, task))
+    return [finding for finding in diagnosis if finding.weight is Weight.DOUBT]
 
 
 def of_leaks(table: Table, target: str = TARGET, task: Task = "auto") -> list[Finding]:
@@ -209,11 +209,13 @@ def _named(X: Array, y: Array) -> Table:
 
 
 def _archive(path: Path) -> Table:
-    with np.load(path, allow_pickle=False) as found:
-        if "data" in found:
-            rows = sp.csr_matrix((found["data"], found["indices"], found["indptr"]), shape=tuple(found["shape"]))
-            return replace(as_table(pd.DataFrame({TARGET: found["y"].astype(str)})), sparse=sp.csr_array(rows))
-        return _named(found["X"], found["y"])
+    with np.load(path, allow_pickle=False) as archive:
+        if "data" in archive:
+            rows = sp.csr_matrix(
+                (archive["data"], archive["indices"], archive["indptr"]), shape=tuple(archive["shape"])
+            )
+            return replace(as_table(pd.DataFrame({TARGET: archive["y"].astype(str)})), sparse=sp.csr_array(rows))
+        return _named(archive["X"], archive["y"])
 
 
 def _texts(path: Path) -> Table:
@@ -240,9 +242,9 @@ def main() -> None:
     folder = data_folder()
     for name, table, target, task in [] if folder is None else real_tables(folder):
         began = time.perf_counter()
-        found = doubts(table, target, task)
-        print(f"{name}: {len(found)} doubts, {time.perf_counter() - began:.1f} s", flush=True)
-        for finding in found:
+        said = doubts(table, target, task)
+        print(f"{name}: {len(said)} doubts, {time.perf_counter() - began:.1f} s", flush=True)
+        for finding in said:
             print(f"  {finding.kind}: {finding.sentence}", flush=True)
     false = 0
     for seed in range(N_MADE):

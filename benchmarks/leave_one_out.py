@@ -63,8 +63,8 @@ class Case:
         return SVC(C=self.C, kernel=self.kernel, gamma=self.times / p, multi_class=self.scheme, tol=TOL)
 
     def peer(self, p: int) -> Any:
-        own = sklearn.svm.SVC(C=self.C, kernel=self.kernel, gamma=self.times / p)
-        return own if self.scheme == "ovo" else OneVsRestClassifier(own)
+        peer = sklearn.svm.SVC(C=self.C, kernel=self.kernel, gamma=self.times / p)
+        return peer if self.scheme == "ovo" else OneVsRestClassifier(peer)
 
 
 CASES = [
@@ -131,13 +131,13 @@ def shares(case: Case, measured: str) -> str:
     return shares_of(case, leave_one_out(case.machine(table.X.shape[1]), table.X, table.y), measured)
 
 
-def shares_of(case: Case, found: LeaveOneOut, measured: str) -> str:
+def shares_of(case: Case, loo: LeaveOneOut, measured: str) -> str:
     """Say which rule settles how many rows."""
-    counts = found.error_counts or found.counts
+    counts = loo.error_counts or loo.counts
     n = sum(counts.values())
     if unnamed := set(counts) - set(RULES):
         raise ValueError(f"{case.name}: no column for {sorted(unnamed)}")
-    his = "-" if found.error_rule is None else f"{sum(counts.get(rule, 0) for rule in RULES[3:]) / n:.2%}"
+    his = "-" if loo.error_rule is None else f"{sum(counts.get(rule, 0) for rule in RULES[3:]) / n:.2%}"
     each = [f"{counts.get(rule, 0) / n:.2%}" for rule in RULES]
     return "| " + " | ".join([case.name, *each, his, each[-1], measured]) + " |"
 
@@ -148,23 +148,27 @@ def line(case: Case, measured: str) -> tuple[str, str]:
     p, n = table.X.shape[1], table.X.shape[0]
     n_runs = RUNS if case.kernel == "rbf" else 1
     fit, _ = seconds_of(lambda: case.machine(p).fit(table.X, table.y), n_runs)
-    both, found = seconds_of(lambda: leave_one_out(case.machine(p), table.X, table.y), n_runs)
+    both, loo = seconds_of(lambda: leave_one_out(case.machine(p), table.X, table.y), n_runs)
     quick, errors = seconds_of(lambda: leave_one_out(case.machine(p), table.X, table.y, what="errors"))
-    assert errors.error == found.error
-    own, clock = max(0.0, both.processor - fit.processor), max(0.0, both.clock - fit.clock)
+    assert errors.error == loo.error
+    loo_seconds, clock = max(0.0, both.processor - fit.processor), max(0.0, both.clock - fit.clock)
     peer, fits, processor_fits, his = "-", "-", "-", ["-"] * 9
     if case.kernel == "rbf":
         one, _ = seconds_of(lambda: case.peer(p).fit(table.X.astype(np.float64), table.y), n_runs)
-        peer, fits, processor_fits = f"{one.clock:.2f}", f"{clock / one.clock:.2f}", f"{own / one.processor:.2f}"
-    if found.error_rule is not None:
-        his = beside(case, table, found, own)
+        peer, fits, processor_fits = (
+            f"{one.clock:.2f}",
+            f"{clock / one.clock:.2f}",
+            f"{loo_seconds / one.processor:.2f}",
+        )
+    if loo.error_rule is not None:
+        his = beside(case, table, loo, loo_seconds)
     cells = [
-        case.name, f"{n:,}", f"{found.error:.4f}", f"{fit.processor:.2f}", f"{own:.2f}", f"{clock:.2f}",
+        case.name, f"{n:,}", f"{loo.error:.4f}", f"{fit.processor:.2f}", f"{loo_seconds:.2f}", f"{clock:.2f}",
         f"{max(0.0, quick.processor - fit.processor):.2f}", peer, fits, processor_fits, n_refits(case, table), *his,
     ]  # fmt: skip
-    refitted = f"{found.counts.get('refitted', 0) / found.rule.size:.2%}"
+    refitted = f"{loo.counts.get('refitted', 0) / loo.rule.size:.2%}"
     cells.insert(15, refitted)
-    return "| " + " | ".join([*cells, measured]) + " |", shares_of(case, found, measured)
+    return "| " + " | ".join([*cells, measured]) + " |", shares_of(case, loo, measured)
 
 
 def n_refits(case: Case, table: datasets.Table) -> str:
@@ -178,18 +182,18 @@ def n_refits(case: Case, table: datasets.Table) -> str:
     return f"{n * each(np.random.default_rng(1).permutation(n), fit):,.0f}"
 
 
-def beside(case: Case, table: datasets.Table, found: LeaveOneOut, own: float) -> list[str]:
+def beside(case: Case, table: datasets.Table, loo: LeaveOneOut, loo_seconds: float) -> list[str]:
     """What Joachims' rule settles, and what his algorithm takes."""
-    assert found.error_rule is not None
+    assert loo.error_rule is not None
     n = table.X.shape[0]
-    shares = {rule: count / n for rule, count in found.error_counts.items()}
-    open_rows = np.flatnonzero(np.isin(found.error_rule, ["followed", "nothing changes", "refitted"]))
+    shares = {rule: count / n for rule, count in loo.error_counts.items()}
+    open_rows = np.flatnonzero(np.isin(loo.error_rule, ["followed", "nothing changes", "refitted"]))
     evidence = case.machine(table.X.shape[1]).fit(table.X, table.y).solution_.certificate.evidence
     assert evidence is not None
     gram, problem = evidence.gram(), evidence.problem
     checked = open_rows[:: open_rows.size // CHECKED + 1]
     exact = [refit(problem, gram, evidence.beta, int(row), TO_THE_LAST)[0] for row in checked]
-    worst = np.abs(np.array(exact) - found.decision[checked]).max(initial=0.0)
+    worst = np.abs(np.array(exact) - loo.decision[checked]).max(initial=0.0)
     before, rows = gram.n_values, np.random.default_rng(0).permutation(open_rows)
     n_done = 0
 
@@ -205,11 +209,11 @@ def beside(case: Case, table: datasets.Table, found: LeaveOneOut, own: float) ->
         f"{shares.get('misclassified in training', 0.0):.2%}",
         f"{shares.get('Joachims', 0.0):.2%}",
         f"{open_rows.size / n:.2%}",
-        f"{found.n_kernel_values / size:,.0f}",
+        f"{loo.n_kernel_values / size:,.0f}",
         f"{(gram.n_values - before) / max(1, n_done):,.0f}",
-        f"{1e3 * own / size:.2f}",
+        f"{1e3 * loo_seconds / size:.2f}",
         f"{1e3 * seconds:.2f}",
-        f"{worst / np.abs(found.decision).max():.0e}",
+        f"{worst / np.abs(loo.decision).max():.0e}",
     ]
 
 
@@ -233,12 +237,12 @@ class Seconds(NamedTuple):
 
 def seconds_of(work: Callable[[], Any], n_runs: int = 1) -> tuple[Seconds, Any]:
     """How long something takes, in the median of some runs, and what it returns."""
-    runs, found = [], None
+    runs, returned = [], None
     for _ in range(n_runs):
         began = time.process_time(), time.perf_counter()
-        found = work()
+        returned = work()
         runs.append((time.process_time() - began[0], time.perf_counter() - began[1]))
-    return Seconds(*np.median(runs, axis=0).tolist()), found
+    return Seconds(*np.median(runs, axis=0).tolist()), returned
 
 
 def main() -> None:
@@ -276,7 +280,7 @@ def main() -> None:
             lines[case.name], counted[case.name] = line(case, measured)
             print(lines[case.name], flush=True)
         print(counted[case.name], flush=True)
-    ordered, of_rules = ([found[case.name] for case in CASES if case.name in found] for found in (lines, counted))
+    ordered, of_rules = ([by_case[case.name] for case in CASES if case.name in by_case] for by_case in (lines, counted))
     page = [PREAMBLE + stamp, "", HEAD, *ordered, SHARES, "", SHARES_HEAD, *of_rules]
     PAGE.write_text("\n".join(page) + "\n", encoding="utf-8")
 

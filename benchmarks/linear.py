@@ -64,19 +64,19 @@ OUT_OF_CORE = (2.5, 1.5)
 
 def workloads() -> list[Workload]:
     """Return all problems, the most important first."""
-    found = []
+    problems = []
     for C in (1.0, 100.0, 0.01):
         for table in ("ijcnn1", "covtype", "skin"):
-            found += [Workload(SMOOTH, table, loss, C) for loss in ("squared_hinge", "logistic")]
-            found += [Workload(BOX, table, loss, C) for loss in ("hinge", "epsilon_insensitive")]
+            problems += [Workload(SMOOTH, table, loss, C) for loss in ("squared_hinge", "logistic")]
+            problems += [Workload(BOX, table, loss, C) for loss in ("hinge", "epsilon_insensitive")]
         text = {1.0: (1.0,), 100.0: (10.0,), 0.01: (0.1, 100.0)}[C]
         for table in ("20 newsgroups", "reuters acq"):
-            found += [Workload(TEXT, table, loss, one) for one in text for loss in ("squared_hinge", "hinge")]
+            problems += [Workload(TEXT, table, loss, one) for one in text for loss in ("squared_hinge", "hinge")]
         if C == 1.0:
-            found += [Workload(SPARSE, "reuters acq", loss, C, "l1") for loss in ("squared_hinge", "logistic")]
-            found += [Workload(SPARSE, "covtype", loss, 0.01, "l1") for loss in ("squared_hinge", "logistic")]
-            found += [Workload(SMOOTH, "susy-like", "squared_hinge", C), Workload(BOX, "susy-like", "hinge", C)]
-    return found
+            problems += [Workload(SPARSE, "reuters acq", loss, C, "l1") for loss in ("squared_hinge", "logistic")]
+            problems += [Workload(SPARSE, "covtype", loss, 0.01, "l1") for loss in ("squared_hinge", "logistic")]
+            problems += [Workload(SMOOTH, "susy-like", "squared_hinge", C), Workload(BOX, "susy-like", "hinge", C)]
+    return problems
 
 
 # --- A contender's process.
@@ -341,9 +341,9 @@ def race(
 
     def run(name: str, tol: float) -> None:
         result, limit = results[name], min(rules.limit, ends_at - clock())
-        own = results["mercer"].seconds
-        if name != "mercer" and own is not None and not CONTENDERS[name].compiles:
-            limit = min(limit, max(rules.peer_seconds, PEER_FACTOR * goal_of(workload)[1] * own))
+        mercer_seconds = results["mercer"].seconds
+        if name != "mercer" and mercer_seconds is not None and not CONTENDERS[name].compiles:
+            limit = min(limit, max(rules.peer_seconds, PEER_FACTOR * goal_of(workload)[1] * mercer_seconds))
         if limit <= 0.0:
             raise Absent("cut: no time was left")
         try:
@@ -381,8 +381,8 @@ def race(
             except Absent as absent:
                 results[name].failure = str(absent)
                 racing.pop(name, None)
-            found = results[name].seconds
-            if name in racing and (found is None or found >= SHORT):
+            peer_seconds = results[name].seconds
+            if name in racing and (peer_seconds is None or peer_seconds >= SHORT):
                 racing.pop(name).drop()  # no further run, so its memory is for the others
         judge()
         for _ in range(REPEATS - 1):  # in turn, because the speed of a machine varies
@@ -448,10 +448,10 @@ def out_of_core(n: int) -> list[str]:
         columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y}
         pyarrow.csv.write_csv(pa.table(columns), path)
         size = path.stat().st_size
-        whole = _timed(lambda: LinearSVC(C=1.0).fit_file(path, target="y", memory="200MB"))
+        from_file = _timed(lambda: LinearSVC(C=1.0).fit_file(path, target="y", memory="200MB"))
         again = _timed(lambda: LinearSVC(C=1.001).fit_file(path, target="y", memory="200MB"))
-    parsing = max(whole - again, 1e-9)
-    return [f"{n:,} rows, {1e-6 * size:.0f} MB", f"{whole:.2f} s", f"{again:.2f} s", f"{whole / parsing:.2f}"]
+    parsing = max(from_file - again, 1e-9)
+    return [f"{n:,} rows, {1e-6 * size:.0f} MB", f"{from_file:.2f} s", f"{again:.2f} s", f"{from_file / parsing:.2f}"]
 
 
 def exact_kernels(n: int, threads: int) -> Iterator[list[str]]:
@@ -487,15 +487,15 @@ def _timed(action: Callable[[], object]) -> float:
 
 def speedup(record: dict[str, Any]) -> tuple[float, bool] | None:
     """Return how many times longer the best peer takes than mercer, and whether that is a lower bound."""
-    own = record["results"]["mercer"].seconds
+    mercer_seconds = record["results"]["mercer"].seconds
     peers = [one for name, one in record["results"].items() if name != "mercer"]
-    if own is None or not peers:
+    if mercer_seconds is None or not peers:
         return None
     reached = [one.seconds for one in peers if one.seconds is not None]
     if reached:
-        return min(reached) / own, False
-    known = [one.at_least for one in peers if one.at_least is not None]
-    return (min(known) / own, True) if known else None
+        return min(reached) / mercer_seconds, False
+    bounds = [one.at_least for one in peers if one.at_least is not None]
+    return (min(bounds) / mercer_seconds, True) if bounds else None
 
 
 def goal_of(workload: Workload) -> tuple[float, float]:
@@ -507,10 +507,10 @@ def page(records: Sequence[dict[str, Any]], others: Sequence[str], cuts: Sequenc
     """Return the page in Markdown."""
     parts = ["# Linear machines", facts, __doc__.split("\n\n", 3)[3].strip() if __doc__ else ""]
     for section in dict.fromkeys(record["workload"].section for record in records):
-        own = [record for record in records if record["workload"].section == section]
-        known = [found for record in own if (found := speedup(record)) is not None]
-        summary = "" if not known else f"Geometric mean: {geometric_mean(found[0] for found in known):.1f} ×."
-        parts += [f"## {section[0].upper()}{section[1:]}", "\n".join(_lines(own)), summary]
+        section_records = [record for record in records if record["workload"].section == section]
+        ratios = [ratio for record in section_records if (ratio := speedup(record)) is not None]
+        summary = "" if not ratios else f"Geometric mean: {geometric_mean(one[0] for one in ratios):.1f} ×."
+        parts += [f"## {section[0].upper()}{section[1:]}", "\n".join(_lines(section_records)), summary]
     if cuts:
         parts.append("## Cut\n\n" + "\n".join(f"- {cut}" for cut in cuts))
     return "\n\n".join(part for part in [*parts, *others] if part) + "\n"
@@ -519,9 +519,9 @@ def page(records: Sequence[dict[str, Any]], others: Sequence[str], cuts: Sequenc
 def _lines(records: Sequence[dict[str, Any]]) -> list[str]:
     rows = []
     for record in records:
-        workload, found, (must, aim) = record["workload"], speedup(record), goal_of(record["workload"])
+        workload, speed, (must, aim) = record["workload"], speedup(record), goal_of(record["workload"])
         gap = "not certified" if record["gap"] is None else f"{record['gap']:.0e}"
-        ratio = "-" if found is None else f"{'> ' if found[1] else ''}{found[0]:.1f} × ({must:g} / {aim:g})"
+        ratio = "-" if speed is None else f"{'> ' if speed[1] else ''}{speed[0]:.1f} × ({must:g} / {aim:g})"
         peers = {name: one for name, one in record["results"].items() if name != "mercer"}
         rows.append(
             [
@@ -576,8 +576,8 @@ def main() -> None:
         heads = ["file", "parse and fit", "fit from blocks", f"× parsing (must {OUT_OF_CORE[0]}, aim {OUT_OF_CORE[1]})"]
         others.append("## Out of core\n\n" + "\n".join(table(heads, [out_of_core(options.rows)])))
         heads = ["Gaussian kernel, n × p", "support vectors", "mercer", "certificate, relative gap"]
-        own = table(heads, list(exact_kernels(options.rows, options.threads)))
-        others.append("## Exact kernel machines of this size\n\n" + "\n".join(own))
+        kernel_rows = table(heads, list(exact_kernels(options.rows, options.threads)))
+        others.append("## Exact kernel machines of this size\n\n" + "\n".join(kernel_rows))
     records, seats = [], Seats(options.threads)
     for place, workload in enumerate(at_hand):
         left = ends_at - time.perf_counter()

@@ -73,15 +73,20 @@ class Mercer(LinearContender):
         import mercer
 
         one = self.workload
-        own: dict[str, Any] = {"fit_intercept": False, "penalty": one.penalty, "tol_gap": tol, "n_jobs": self.threads}
-        own |= {"max_seconds": self.limit}
+        params: dict[str, Any] = {
+            "fit_intercept": False,
+            "penalty": one.penalty,
+            "tol_gap": tol,
+            "n_jobs": self.threads,
+        }
+        params |= {"max_seconds": self.limit}
         if one.loss in ("logistic", "softmax"):
             how = "softmax" if one.loss == "softmax" else "ovr"
-            machine = mercer.LogisticRegression(prior_variance=one.C, tol=tol, multi_class=how, **own)
+            machine = mercer.LogisticRegression(prior_variance=one.C, tol=tol, multi_class=how, **params)
         elif one.is_regression:
-            machine = mercer.LinearSVR(loss=one.loss, C=one.C, epsilon=EPSILON, **own)
+            machine = mercer.LinearSVR(loss=one.loss, C=one.C, epsilon=EPSILON, **params)
         else:
-            machine = mercer.LinearSVC(loss=one.loss, C=one.C, **own)
+            machine = mercer.LinearSVC(loss=one.loss, C=one.C, **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.machine = machine.fit(self.X, self.y)
@@ -89,8 +94,8 @@ class Mercer(LinearContender):
 
     def claims(self) -> dict[str, Any]:
         certificate = self.machine.certificate_
-        found = {name: getattr(certificate, name, None) for name in ("primal", "dual", "relative_gap")}
-        return {**found, "status": str(certificate.status), "bytes": getattr(certificate, "peak_memory_bytes", None)}
+        numbers = {name: getattr(certificate, name, None) for name in ("primal", "dual", "relative_gap")}
+        return {**numbers, "status": str(certificate.status), "bytes": getattr(certificate, "peak_memory_bytes", None)}
 
 
 class Liblinear(LinearContender):

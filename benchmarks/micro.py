@@ -59,8 +59,8 @@ def _circumstances() -> str:
 
 
 def _blas() -> str:
-    found = [one for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
-    return ", ".join(sorted({f"{one['internal_api']} {one['version']}" for one in found})) or "an unknown BLAS"
+    libraries = [one for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
+    return ", ".join(sorted({f"{one['internal_api']} {one['version']}" for one in libraries})) or "an unknown BLAS"
 
 
 def _rate(action: Callable[[], object], count: int) -> float:

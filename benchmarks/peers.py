@@ -51,7 +51,7 @@ class Task:
     def settings(self, tol: float) -> dict[str, Any]:
         """Return the arguments that the machine's class has in all libraries."""
         shared = {"kernel": self.kernel, "gamma": self.gamma}
-        own: dict[str, dict[str, Any]] = {
+        params: dict[str, dict[str, Any]] = {
             "SVC": {"C": self.C, "tol": tol},
             "NuSVC": {"nu": self.parameter, "tol": tol},
             "SVR": {"C": self.C, "epsilon": self.parameter, "tol": tol},
@@ -59,7 +59,7 @@ class Task:
             "OneClassSVM": {"nu": self.parameter, "tol": tol},
             "KernelRidge": {"alpha": self.parameter},
         }
-        return {**shared, **own[self.machine]}
+        return {**shared, **params[self.machine]}
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ class Ball(Mercer):
         return self.task.parameter * self.task.y.size
 
     def model(self) -> Model:
-        found = super().model()
-        return replace(found, coefficients=found.coefficients * self._scale)
+        model = super().model()
+        return replace(model, coefficients=model.coefficients * self._scale)
 
 
 class OneThread(Mercer):
@@ -347,10 +347,10 @@ def _by_pair(dual: FloatArray, codes: IndexArray, n_classes: int, *, flip_two: b
 
 def _pairs_in_order(codes: IndexArray) -> tuple[IndexArray, FloatArray]:
     """Find, for each pair of classes, the column and sign it has where the classes come in the order `codes`."""
-    found = {}
+    column_of = {}
     for column, (a, b) in enumerate(combinations(codes.tolist(), 2)):
-        found[min(a, b), max(a, b)] = (column, 1.0 if a < b else -1.0)
-    pairs = [found[pair] for pair in combinations(range(codes.size), 2)]
+        column_of[min(a, b), max(a, b)] = (column, 1.0 if a < b else -1.0)
+    pairs = [column_of[pair] for pair in combinations(range(codes.size), 2)]
     signs = np.array([sign for _, sign in pairs])
     return np.array([column for column, _ in pairs]), signs if codes.size > 2 else -signs
 

@@ -301,16 +301,16 @@ def first_calls(contenders: list[str], problem: Problem, rules: Rules) -> dict[s
 
     One that fails is left out; its races say why.
     """
-    found = {}
+    seconds = {}
     for name in contenders:
         runner = Runner(name, problem, rules)
         try:
-            found[name] = runner.ready()
+            seconds[name] = runner.ready()
         except Absent:
             continue
         finally:
             runner.close()
-    return found
+    return seconds
 
 
 class _Excluding:
@@ -365,8 +365,8 @@ def _find_truth(
                 results[name].decision_error, results[name].n_other_classes = errors
     if not models or problem.task == "predict":
         return
-    for name, found in zip(models, truth.judge(task, list(models.values())), strict=True):
-        for key, value in asdict(found).items():
+    for name, judgement in zip(models, truth.judge(task, list(models.values())), strict=True):
+        for key, value in asdict(judgement).items():
             setattr(results[name], key, value)
 
 
@@ -383,14 +383,14 @@ def _tighten(task: Task, runners: dict[str, Runner], results: dict[str, Result],
                 while not turns or not rules.enough(turns):
                     times, _ = runner.call("run", TOL * factor, _TURN_SECONDS, limit=limit)
                     turns.append(times)
-                found = truth.judge(task, [runner.call("model")])[0]
+                judgement = truth.judge(task, [runner.call("model")])[0]
             except Absent as absent:
                 if str(absent).startswith("> "):  # or else nothing is known of how long it would have taken
                     result.true = {"tol": TOL * factor, "seconds": limit, "violation": None}
                 break
             typical = median(seconds for times in turns for seconds in times)
-            result.true = {"tol": TOL * factor, "seconds": typical, "violation": found.violation}
-            if found.violation <= TRUE_ENOUGH:
+            result.true = {"tol": TOL * factor, "seconds": typical, "violation": judgement.violation}
+            if judgement.violation <= TRUE_ENOUGH:
                 break
 
 

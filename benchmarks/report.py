@@ -36,7 +36,7 @@ class Seconds:
 
 def time_of(record: Record, names: Sequence[str], *, true: bool = False) -> Seconds | None:
     """Return the time of the fastest of `names`; with `true`, at the tolerance at which its result was true."""
-    times = [found for name in names if (found := _time_of(record["results"].get(name), true=true)) is not None]
+    times = [time for name in names if (time := _time_of(record["results"].get(name), true=true)) is not None]
     exact = [one for one in times if not one.at_least]
     return min(exact or times, key=lambda one: one.value, default=None)
 
@@ -96,9 +96,9 @@ def show_seconds(time: Seconds | None) -> str:
     return f"{'> ' if time.at_least else ''}{_three_digits(value)} {unit}"
 
 
-def show_ratio(found: Seconds | None) -> str:
+def show_ratio(seconds: Seconds | None) -> str:
     """Return a ratio; lower bounds are marked."""
-    return "-" if found is None else f"{'> ' if found.at_least else ''}{_two_digits(found.value)}"
+    return "-" if seconds is None else f"{'> ' if seconds.at_least else ''}{_two_digits(seconds.value)}"
 
 
 def _three_digits(value: float) -> str:
@@ -115,11 +115,11 @@ def _show(value: float | None, form: str = ".1e") -> str:
 
 def mean_ratio(ratios: Iterable[Seconds | None]) -> Seconds | None:
     """Return the geometric mean, a lower bound where one of the ratios is one."""
-    known = [one for one in ratios if one is not None]
-    if not known:
+    measured = [one for one in ratios if one is not None]
+    if not measured:
         return None
-    mean = math.exp(sum(math.log(one.value) for one in known) / len(known))
-    return Seconds(mean, any(one.at_least for one in known))
+    mean = math.exp(sum(math.log(one.value) for one in measured) / len(measured))
+    return Seconds(mean, any(one.at_least for one in measured))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -162,11 +162,11 @@ def summary(records: Sequence[Record]) -> str:
 
 
 def _mean_and_worst(records: Sequence[Record], names: Sequence[str], must: float | None = None) -> list[str]:
-    found = [ratio(one, names) for one in records]
-    worst = min((one.value for one in found if one is not None), default=None)
+    measured = [ratio(one, names) for one in records]
+    worst = min((one.value for one in measured if one is not None), default=None)
     if worst is None:
-        return [show_ratio(mean_ratio(found)), "-"]
-    return [show_ratio(mean_ratio(found)), _two_digits(worst) + (" < ½" if must and worst < 0.5 * must else "")]
+        return [show_ratio(mean_ratio(measured)), "-"]
+    return [show_ratio(mean_ratio(measured)), _two_digits(worst) + (" < ½" if must and worst < 0.5 * must else "")]
 
 
 def _goal_times_limit(group: Group, records: Sequence[Record], limit: Seconds | None) -> str:
@@ -272,11 +272,11 @@ def _variants(records: Sequence[Record]) -> str:
 
 def _growth(records: Sequence[Record]) -> str:
     times = [(one["n"], time_of(one, ["mercer"])) for one in records]
-    known = [(n, time.value) for n, time in times if time is not None and not time.at_least]
+    measured = [(n, time.value) for n, time in times if time is not None and not time.at_least]
     lines = [_times(records)]
-    if len(known) > 1:
-        slope = np.polyfit(np.log([n for n, _ in known]), np.log([seconds for _, seconds in known]), 1)[0]
-        lines.append(f"Fitted: time grows as n^{slope:.2f} from {known[0][0]:,} to {known[-1][0]:,} rows.")
+    if len(measured) > 1:
+        slope = np.polyfit(np.log([n for n, _ in measured]), np.log([seconds for _, seconds in measured]), 1)[0]
+        lines.append(f"Fitted: time grows as n^{slope:.2f} from {measured[0][0]:,} to {measured[-1][0]:,} rows.")
     return "\n\n".join(lines)
 
 

@@ -73,9 +73,9 @@ class Run:
         record |= {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": self.facts}
         record |= {"limit": self.rules.limit}
         self._folder.mkdir(parents=True, exist_ok=True)
-        whole = self._file(problem).with_suffix(".new")  # a file under its final name is complete, also after Ctrl-C
-        whole.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        whole.replace(self._file(problem))
+        new_file = self._file(problem).with_suffix(".new")  # a file under its final name is complete, also after Ctrl-C
+        new_file.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        new_file.replace(self._file(problem))
         return record
 
     def earlier(self, problem: Problem) -> report.Record | None:
@@ -140,9 +140,9 @@ def _line(record: report.Record) -> str:
     ours = report.show_seconds(report.time_of(record, ["mercer"]))
     certified = "" if report.is_certified(record) else " NOT CERTIFIED"
     peers = [
-        f"{name} {report.show_seconds(report.time_of(record, names))} (× {report.show_ratio(found)})"
+        f"{name} {report.show_seconds(report.time_of(record, names))} (× {report.show_ratio(ratio)})"
         for name, names in (("scikit-learn", ("scikit-learn",)), ("intelex", INTELEX))
-        if (found := report.ratio(record, names)) is not None
+        if (ratio := report.ratio(record, names)) is not None
     ]
     return "  ".join([f"{record['problem']}: mercer {ours}{certified}", *peers])
 

@@ -66,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.alone:
         contender, table = options.alone
-        sampled = contender in SAMPLED and table not in WHOLE and not options.whole
+        sampled = contender in SAMPLED and table not in WHOLE and not options.all_fits
         print(json.dumps({"price": _price(table)} if contender == "price" else _search(contender, table, sampled)))
         return
     peers = tuple(options.peers.split(","))
@@ -82,7 +82,7 @@ def main() -> None:
     for table in at_hand:
         ours: list[dict[str, Any]] = []
         for contender in _in_turn(peers, options.repeat):
-            run = _run(contender, table, options.whole)
+            run = _run(contender, table, options.all_fits)
             if contender == "mercer":
                 ours.append(run)
                 run = sorted(ours, key=lambda one: one.get("seconds", 0.0))[len(ours) // 2]
@@ -166,8 +166,16 @@ def _document(measured: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(contender: str, table: str, whole: bool) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.search", "--alone", contender, table, *(["--whole"] if whole else [])]
+def _run(contender: str, table: str, on_all_rows: bool) -> dict[str, Any]:
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.search",
+        "--alone",
+        contender,
+        table,
+        *(["--whole"] if on_all_rows else []),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1]}
@@ -242,11 +250,11 @@ def _grid(contender: str, X: Any, y: Any, usual: float, n_values: int) -> tuple[
     if contender == "mercer":
         from mercer import SVC, KernelSearchCV
 
-        found = KernelSearchCV(SVC(), cv=folds, n_jobs=N_JOBS, **axes).fit(X, y)
+        search = KernelSearchCV(SVC(), cv=folds, n_jobs=N_JOBS, **axes).fit(X, y)
     else:
         home = import_module("sklearnex.svm" if contender == "intelex" else "sklearn.svm")
-        found = GridSearchCV(home.SVC(cache_size=2000), axes, cv=folds, n_jobs=N_JOBS).fit(X, y)
-    return float(found.best_score_), found.predict
+        search = GridSearchCV(home.SVC(cache_size=2000), axes, cv=folds, n_jobs=N_JOBS).fit(X, y)
+    return float(search.best_score_), search.predict
 
 
 def _liquid(contender: str, X: Any, y: Any, usual: float, n_values: int) -> tuple[float, Any]:

@@ -103,17 +103,17 @@ def fits(kind: str, n: int, p: int, n_classes: int) -> bool:
 
 
 def _tables() -> dict[str, Callable[[], Table]]:
-    found = {}
+    tables = {}
     for kind, make in KINDS.items():
         for n in ROWS:
             for p in COLUMNS:
                 for n_classes in CLASSES:
                     if fits(kind, n, p, n_classes):
-                        found[table_name(kind, n, p, n_classes)] = partial(_made, make, n, p, n_classes)
+                        tables[table_name(kind, n, p, n_classes)] = partial(_made, make, n, p, n_classes)
     for kind, n, p, n_classes in ODD:
-        found[table_name(kind, n, p, n_classes)] = partial(_made, KINDS[kind], n, p, n_classes)
-    found[MANY_ENTRIES] = partial(_made, partial(sparse, entries=90), 8_000, 30_000, 8)
-    return found
+        tables[table_name(kind, n, p, n_classes)] = partial(_made, KINDS[kind], n, p, n_classes)
+    tables[MANY_ENTRIES] = partial(_made, partial(sparse, entries=90), 8_000, 30_000, 8)
+    return tables
 
 
 ODD = [

@@ -71,7 +71,7 @@ Cell = tuple[int, int, str, int, tuple[str, str], float]
 
 def cells() -> list[Cell]:
     """Return all cells: rows, columns, kind of table, classes, loss with penalty, C."""
-    found = []
+    listed = []
     for n, p, kind, n_classes in product(ROWS, COLUMNS, KINDS, CLASSES):
         if not fits(kind, n, p, n_classes):
             continue
@@ -79,8 +79,8 @@ def cells() -> list[Cell]:
         for (loss, penalty), C in product(CLASSIFIERS if n_classes else REGRESSIONS, CHARGES):
             if (loss == "softmax" and n_classes == 2) or values * (n_classes or 1) > MOST_WORK:
                 continue
-            found.append((n, p, kind, n_classes, (loss, penalty), C))
-    return found
+            listed.append((n, p, kind, n_classes, (loss, penalty), C))
+    return listed
 
 
 def covering(rows: Sequence[Cell], seed: int = 0) -> list[Cell]:
@@ -101,27 +101,27 @@ def covering(rows: Sequence[Cell], seed: int = 0) -> list[Cell]:
 
 def workloads() -> list[Workload]:
     """Return all problems: those that were bad once, and then the covering ones."""
-    found = {}
+    problems = {}
     for name, loss, penalty, C in ONCE_BAD:
-        found[name, loss, penalty, C] = Workload(SHAPES, name, loss, C, penalty)
+        problems[name, loss, penalty, C] = Workload(SHAPES, name, loss, C, penalty)
     for n, p, kind, n_classes, (loss, penalty), C in covering(cells()):
         name = table_name(kind, n, p, n_classes)
-        found[name, loss, penalty, C] = Workload(SHAPES, name, loss, C, penalty)
-    return list(found.values())
+        problems[name, loss, penalty, C] = Workload(SHAPES, name, loss, C, penalty)
+    return list(problems.values())
 
 
 def finding_of(record: dict[str, Any]) -> str:
     """Return what is wrong with a fit: "stalled" or another status, "wrong", "slow"; "" if nothing is."""
-    own = record["results"]["mercer"]
-    if not own.runs:
-        return own.failure or "no result"
-    status = own.claims.get("status", "")
+    mercer_result = record["results"]["mercer"]
+    if not mercer_result.runs:
+        return mercer_result.failure or "no result"
+    status = mercer_result.claims.get("status", "")
     if status != "optimal":
         return str(status)
-    if own.seconds is None:
+    if mercer_result.seconds is None:
         return "wrong"
-    found = speedup(record)
-    too_slow = found is not None and not found[1] and SLOWER * found[0] < 1.0 and own.seconds > ABSOLUTE
+    ratio = speedup(record)
+    too_slow = ratio is not None and not ratio[1] and SLOWER * ratio[0] < 1.0 and mercer_result.seconds > ABSOLUTE
     return "slow" if too_slow else ""
 
 
@@ -139,7 +139,7 @@ def summary(records: Sequence[dict[str, Any]]) -> list[str]:
     findings = [finding_of(record) for record in records]
     lines = [f"- cells: {len(records)}"]
     lines += [f"- {kind}: {findings.count(kind)}" for kind in sorted({*findings, "stalled", "slow"} - {""})]
-    ratios = [(1.0 / found[0], record) for record in records if (found := speedup(record)) and not found[1]]
+    ratios = [(1.0 / speed[0], record) for record in records if (speed := speedup(record)) and not speed[1]]
     late = [(ratio, one) for ratio, one in ratios if one["results"]["mercer"].seconds > ABSOLUTE]
     if ratios:
         faster = sum(ratio <= 1.0 for ratio, _ in ratios)
@@ -155,15 +155,19 @@ HEADS = ["cell", "mercer", "status, gap", "best peer", "time / best peer", "find
 
 def _lines(records: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
     for record in sorted(records, key=lambda one: (finding_of(one) == "", -_ratio(one))):
-        own = record["results"]["mercer"]
-        gap = own.claims.get("relative_gap")
-        seconds = own.seconds if own.seconds is not None else max((run.seconds for run in own.runs), default=None)
-        found = speedup(record)
-        ratio = "-" if found is None else f"{'< ' if found[1] else ''}{1.0 / found[0]:.2f}"
+        mercer_result = record["results"]["mercer"]
+        gap = mercer_result.claims.get("relative_gap")
+        seconds = (
+            mercer_result.seconds
+            if mercer_result.seconds is not None
+            else max((run.seconds for run in mercer_result.runs), default=None)
+        )
+        speed = speedup(record)
+        ratio = "-" if speed is None else f"{'< ' if speed[1] else ''}{1.0 / speed[0]:.2f}"
         yield [
             record["workload"].name,
             "-" if seconds is None else f"{seconds:.3g} s",
-            "-" if gap is None else f"{own.claims['status']}, {gap:.0e}",
+            "-" if gap is None else f"{mercer_result.claims['status']}, {gap:.0e}",
             _best_peer(record),
             ratio,
             finding_of(record) or "-",
@@ -171,8 +175,8 @@ def _lines(records: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
 
 
 def _ratio(record: dict[str, Any]) -> float:
-    found = speedup(record)
-    return 0.0 if found is None else 1.0 / found[0]
+    ratio = speedup(record)
+    return 0.0 if ratio is None else 1.0 / ratio[0]
 
 
 def _best_peer(record: dict[str, Any]) -> str:

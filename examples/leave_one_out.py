@@ -14,16 +14,16 @@ X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)
 machine = SVC(C=10.0, gamma=0.01, tol=1e-6)
 
-found = leave_one_out(machine, X, y)
-print(f"{len(y)} rows, {found.wrong.sum()} of them predicted wrongly by the machine without them: {found.error:.4f}")
+loo = leave_one_out(machine, X, y)
+print(f"{len(y)} rows, {loo.wrong.sum()} of them predicted wrongly by the machine without them: {loo.error:.4f}")
 print(f"Training error of the machine with all rows: {1 - machine.fit(X, y).score(X, y):.4f}")
 print("How the values were found:")
-for rule, count in found.counts.items():
+for rule, count in loo.counts.items():
     print(f"  {rule}: {count} rows")
 
 # Some rows the slow way: train without the row, and ask for its decision value.
-for row in np.flatnonzero(found.wrong)[:3]:
+for row in np.flatnonzero(loo.wrong)[:3]:
     others = np.arange(len(y)) != row
     refitted = machine.fit(X[others], y[others]).decision_function(X[[row]])[0]
-    print(f"Row {row}: {found.decision[row]:.6f} by leave_one_out, {refitted:.6f} by training again")
-    assert abs(found.decision[row] - refitted) < 1e-4
+    print(f"Row {row}: {loo.decision[row]:.6f} by leave_one_out, {refitted:.6f} by training again")
+    assert abs(loo.decision[row] - refitted) < 1e-4

@@ -88,6 +88,6 @@ with tempfile.TemporaryDirectory() as temporary:
     print(f"fitted in {time.perf_counter() - began:.1f} s")
     print(f"largest memory of the process: {peak():.0f} MB, of which {libraries:.0f} MB before the file was written")
     print(machine.certificate_)
-    found = zip(machine.encoder_.feature_names_, machine.coef_[0], machine.certificate_.proved_signs(), strict=True)
-    for name, weight, sign in found:
+    signs = zip(machine.encoder_.feature_names_, machine.coef_[0], machine.certificate_.proved_signs(), strict=True)
+    for name, weight, sign in signs:
         print(f"{name:12}{weight:10.4f}   {'its sign is proved' if sign else ''}")

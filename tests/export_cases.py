@@ -138,8 +138,8 @@ def expected(machine, X):
     )
 
 
-def close(found, wanted):
+def close(actual, wanted):
     """Whether numbers are equal to 1e-12 of the largest of their column."""
-    wanted = np.asarray(wanted, dtype=np.float64).reshape(np.shape(found))
+    wanted = np.asarray(wanted, dtype=np.float64).reshape(np.shape(actual))
     scale = np.maximum(1.0, np.abs(wanted).max(axis=0))
-    return bool((np.abs(found - wanted) <= 1e-12 * scale).all())
+    return bool((np.abs(actual - wanted) <= 1e-12 * scale).all())

@@ -17,15 +17,15 @@ def every_pair(**values: Collection[Any]) -> pytest.MarkDecorator:
     With two parameters that is the product. With more it is about the product of the two longest lists. `way` is the
     fixture of that name.
     """
-    lists = [list(zip(_names(parameter, found), found, strict=True)) for parameter, found in values.items()]
+    lists = [list(zip(_names(parameter, choices), choices, strict=True)) for parameter, choices in values.items()]
     sets = [pytest.param(*(v for _, v in row), id="-".join(name for name, _ in row)) for row in covering_rows(lists)]
     return pytest.mark.parametrize(list(values), sets, indirect=[name for name in values if name == "way"])
 
 
 def first_on_every_isa(**values: Collection[Any]) -> pytest.MarkDecorator:
     """Parametrise a test by all values on the best instruction set, and by the first value on the others."""
-    [(parameter, found)] = values.items()
-    first, *rest = zip(_names(parameter, found), found, strict=True)
+    [(parameter, choices)] = values.items()
+    first, *rest = zip(_names(parameter, choices), choices, strict=True)
     sets = [(isa, *first) for isa in ISAS] + [(ISAS[-1], *other) for other in rest]
     rows = [pytest.param(isa, value, id=f"{isa}-{name}") for isa, name, value in sets]
     return pytest.mark.parametrize(("isa", parameter), rows)

@@ -52,14 +52,14 @@ def figures(K, y, C, beta, bias=None):
     low = ((y > 0) & (alpha > 0)) | ((y < 0) & (alpha < C))
     m, M = (y - f)[up].max(initial=-np.inf), (y - f)[low].min(initial=np.inf)
     free = (alpha > 0) & (alpha < C)
-    own = (y - f)[free].mean() if free.any() else m if np.isinf(M) else M if np.isinf(m) else 0.5 * (m + M)
-    b = own if bias is None else bias
+    free_bias = (y - f)[free].mean() if free.any() else m if np.isinf(M) else M if np.isinf(m) else 0.5 * (m + M)
+    b = free_bias if bias is None else bias
     return Figures(
         primal=0.5 * beta @ f + C @ np.maximum(0.0, 1.0 - y * (f + b)),
         dual=alpha.sum() - 0.5 * beta @ f,
         violation=max(0.0, m - M),
         infeasibility=max(0.0, -alpha.min(), (alpha - C).max(), abs(beta.sum())),
-        bias=own,
+        bias=free_bias,
         scale=1.0 + (np.abs(K) @ np.abs(beta)).max(),
     )
 

@@ -112,8 +112,8 @@ def test_every_machine_reads_rows_by_a_function(name):
             rows, values = first(X, count), K[:count]
             for method in ("predict", "decision_function", "predict_proba"):
                 if hasattr(ours, method):
-                    found, expected = getattr(ours, method)(rows), getattr(given, method)(values)
-                    np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=f"{machine!r}.{method}")
+                    actual, expected = getattr(ours, method)(rows), getattr(given, method)(values)
+                    np.testing.assert_allclose(actual, expected, atol=1e-6, err_msg=f"{machine!r}.{method}")
         assert not hasattr(ours, "n_features_in_")
 
 
@@ -192,9 +192,9 @@ def test_functions_of_functions_read_the_same_rows():
     X, value = FORMS["dictionaries"]
     kernel, K = kernel_and_values(X, value)
     for composite, values in ((2 * kernel + kernel**2, 2 * K + K**2), (normalize(kernel), K)):
-        found = SVC(kernel=composite).fit(X, Y).decision_function(X)
+        actual = SVC(kernel=composite).fit(X, Y).decision_function(X)
         np.testing.assert_allclose(
-            found, SVC(kernel=Precomputed(is_psd=True)).fit(values, Y).decision_function(values), atol=1e-5
+            actual, SVC(kernel=Precomputed(is_psd=True)).fit(values, Y).decision_function(values), atol=1e-5
         )
     with pytest.raises(ValueError, match=r"every row must be a string"):
         SVC(kernel=kernel + Spectrum(2)).fit(X, Y)
@@ -238,8 +238,8 @@ def test_rows_can_be_added_and_removed(name):
     half = SVC(kernel=kernel).fit(first(X, N // 2), Y[: N // 2])
     rest = X.iloc[N // 2 :] if hasattr(X, "iloc") else X[N // 2 :]
     more = half.partial_fit(rest, Y[N // 2 :])
-    whole = SVC(kernel=kernel).fit(X, Y)
-    np.testing.assert_allclose(more.decision_function(X), whole.decision_function(X), atol=2e-3)
+    refitted = SVC(kernel=kernel).fit(X, Y)
+    np.testing.assert_allclose(more.decision_function(X), refitted.decision_function(X), atol=2e-3)
     more.forget(np.arange(N // 2, N))
     fewer = SVC(kernel=kernel).fit(first(X, N // 2), Y[: N // 2])
     np.testing.assert_allclose(more.decision_function(X), fewer.decision_function(X), atol=2e-3)

@@ -32,10 +32,10 @@ def test_fits_do_not_depend_on_the_content_of_new_memory(monkeypatch):
     array, n_arrays = Arena.array, []
 
     def not_numbers(self, size, dtype):
-        found = array(self, size, dtype)
-        found.view(np.uint8)[:] = 255  # NaN, if read as numbers
+        block = array(self, size, dtype)
+        block.view(np.uint8)[:] = 255  # NaN, if read as numbers
         n_arrays.append(size)
-        return found
+        return block
 
     monkeypatch.setattr(Arena, "array", not_numbers)
     for machine, y, coefficients in zip(machines, targets, expected, strict=True):
@@ -67,11 +67,11 @@ def test_fits_in_two_threads_do_not_share_memory():
     rng = np.random.default_rng(0)
     tables = [(rng.normal(size=(500, 3)), rng.integers(0, 3, 500)) for _ in range(2)]
     expected = [SVC(multi_class="ovr").fit(*table).dual_coef_ for table in tables]
-    found = [[], []]
+    arrays = [[], []]
 
     def fit(which):
         for _ in range(5):
-            found[which].append(SVC(multi_class="ovr").fit(*tables[which]).dual_coef_)
+            arrays[which].append(SVC(multi_class="ovr").fit(*tables[which]).dual_coef_)
 
     threads = [threading.Thread(target=fit, args=(which,)) for which in range(2)]
     for thread in threads:
@@ -79,8 +79,8 @@ def test_fits_in_two_threads_do_not_share_memory():
     for thread in threads:
         thread.join()
     for which in range(2):
-        assert len(found[which]) == 5
-        for one in found[which]:
+        assert len(arrays[which]) == 5
+        for one in arrays[which]:
             np.testing.assert_array_equal(one, expected[which])
 
 

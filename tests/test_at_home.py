@@ -88,13 +88,13 @@ def target(name):
 def answers(fitted, table):
     """All predictions, scores and probabilities of an estimator for these rows, as numbers."""
     methods = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
-    found = []
+    numbers = []
     for method in methods:
         if hasattr(fitted, method):
             values = getattr(fitted, method)(table)
             values = values.toarray() if sparse.issparse(values) else np.asarray(values)
-            found.append(values.reshape(len(values), -1))
-    return np.hstack(found)
+            numbers.append(values.reshape(len(values), -1))
+    return np.hstack(numbers)
 
 
 @cache
@@ -162,10 +162,10 @@ def test_weights_are_routed(name):
         scoring = None if hasattr(machine, "score") else _nothing
         search = GridSearchCV(machine, {}, cv=FOLDS, scoring=scoring).fit(scaled, y, sample_weight=WEIGHTS)
         np.testing.assert_array_equal(answers(search.best_estimator_, scaled), expected)
-        found = cross_validate(
+        scores = cross_validate(
             machine, X, y, cv=FOLDS, scoring=scoring, params={"sample_weight": WEIGHTS}, return_estimator=True
         )
-        for (train, _), fitted in zip(FOLDS.split(X), found["estimator"], strict=True):
+        for (train, _), fitted in zip(FOLDS.split(X), scores["estimator"], strict=True):
             alone = made(name).fit(X[train], y[train], sample_weight=WEIGHTS[train])
             np.testing.assert_array_equal(answers(fitted, X), answers(alone, X))
         with pytest.raises(ValueError, match="sample_weight"):
@@ -192,13 +192,13 @@ def test_transformers_name_their_columns_in_any_frame(name):
     assert len(set(names)) == len(names)
     plain = map.transform(frame)
     plain = plain.toarray() if sparse.issparse(plain) else plain
-    found = clone(map).set_output(transform="pandas").fit_transform(frame)
-    assert list(found.columns) == list(names)
-    assert (found.index == frame.index).all()
-    np.testing.assert_allclose(found.to_numpy(), plain, rtol=1e-12, atol=1e-12)
-    found = clone(map).set_output(transform="polars").fit_transform(pl.DataFrame(X, schema=NAMES))
-    assert found.columns == list(names)
-    np.testing.assert_allclose(found.to_numpy(), plain, rtol=1e-12, atol=1e-12)
+    features = clone(map).set_output(transform="pandas").fit_transform(frame)
+    assert list(features.columns) == list(names)
+    assert (features.index == frame.index).all()
+    np.testing.assert_allclose(features.to_numpy(), plain, rtol=1e-12, atol=1e-12)
+    features = clone(map).set_output(transform="polars").fit_transform(pl.DataFrame(X, schema=NAMES))
+    assert features.columns == list(names)
+    np.testing.assert_allclose(features.to_numpy(), plain, rtol=1e-12, atol=1e-12)
     pipeline = make_pipeline(StandardScaler(), made(name), mercer.SVC(kernel="linear")).fit(frame, CLASSES)
     assert pipeline[:-1].get_feature_names_out().size == len(names)
     assert pipeline.score(frame, CLASSES) > 0.5
@@ -217,8 +217,8 @@ def test_kernel_values_are_split_by_rows_and_columns(name):
     rows /= np.linalg.norm(rows, axis=1)[:, None]  # SVDD needs the same k(x, x) for new rows as for training rows
     method = next(one for one in ("decision_function", "predict_proba", "predict") if hasattr(machine, one))
     expected = cross_val_predict(machine, rows, y, cv=FOLDS, method=method)
-    found = cross_val_predict(by_values, rows @ rows.T, y, cv=FOLDS, method=method)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    actual = cross_val_predict(by_values, rows @ rows.T, y, cv=FOLDS, method=method)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 GRIDS = {
@@ -252,9 +252,9 @@ def test_in_a_pipeline_and_a_search(name):
     chosen = {key.removeprefix(f"{step}__"): value for key, value in search.best_params_.items()}
     scaled = StandardScaler().fit_transform(X)
     alone = made(name).set_params(**chosen).fit(scaled, y)
-    found, expected = search.predict(pd.DataFrame(X, columns=NAMES)), alone.predict(scaled)
+    actual, expected = search.predict(pd.DataFrame(X, columns=NAMES)), alone.predict(scaled)
     np.testing.assert_allclose(
-        found, expected, rtol=1e-9
+        actual, expected, rtol=1e-9
     )  # sums by row differ in rounding, because the scaler returns frames stored by column
 
 
@@ -303,8 +303,8 @@ def test_two_concurrent_fits_agree_with_one(name):
             return answers(made(name).fit(table, y[rows]), table)
 
     with ThreadPoolExecutor(2) as pool:
-        for found, expected in zip(pool.map(together, tables), alone, strict=True):
-            np.testing.assert_array_equal(found, expected)
+        for actual, expected in zip(pool.map(together, tables), alone, strict=True):
+            np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.full
@@ -312,8 +312,8 @@ def test_two_concurrent_fits_agree_with_one(name):
 def test_backends_of_joblib(backend):
     alone = [cross_val_predict(made(name), X, target(name), cv=FOLDS) for name in PREDICTORS]
     work = [delayed(cross_val_predict)(made(name), X, target(name), cv=FOLDS) for name in PREDICTORS]
-    for found, expected in zip(Parallel(n_jobs=2, backend=backend)(work), alone, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(Parallel(n_jobs=2, backend=backend)(work), alone, strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_every_estimator_is_in_the_table():

@@ -258,10 +258,10 @@ def test_a_peer_that_was_stopped_gives_a_lower_bound():
     record = record_of({"mercer": HONEST, "scikit-learn": replace(PEER, failure="> 60 s")})
     assert report.show_seconds(report.time_of(record, ["scikit-learn"])) == "> 60.0 s"
     for true in (False, True):
-        found = report.ratio(record, ["scikit-learn"], true=true)
-        assert found == Seconds(30.0, True)
-        assert report.show_ratio(found) == "> 30"
-        assert report.show_ratio(report.mean_ratio([Seconds(120.0), found])) == "> 60"
+        ratio = report.ratio(record, ["scikit-learn"], true=true)
+        assert ratio == Seconds(30.0, True)
+        assert report.show_ratio(ratio) == "> 30"
+        assert report.show_ratio(report.mean_ratio([Seconds(120.0), ratio])) == "> 60"
     assert report.show_ratio(report.mean_ratio([Seconds(120.0), None])) == "120"
 
 
@@ -393,10 +393,10 @@ def test_the_truth_about_each_result_is_found_whatever_it_claims():
     table = Table(TWO.X, TWO.y, TWO.X[:0])
     race._find_truth(problems.find("small-fit/wdbc C=1 γ=1/p"), TWO, table, seats, results)
     for name, violation in (("mercer", 0.3), ("scikit-learn", 0.1)):
-        a, found = 0.5 - 0.25 * violation, results[name]
-        assert (found.violation, found.dual) == pytest.approx((violation, 2 * a - 2 * a * a), rel=1e-12)
-        assert (found.infeasibility, found.n_support, found.failure) == (0.0, 2, None)
-        assert found.claims["violation"] == 1e-9
+        a, judgement = 0.5 - 0.25 * violation, results[name]
+        assert (judgement.violation, judgement.dual) == pytest.approx((violation, 2 * a - 2 * a * a), rel=1e-12)
+        assert (judgement.infeasibility, judgement.n_support, judgement.failure) == (0.0, 2, None)
+        assert judgement.claims["violation"] == 1e-9
     assert results["libsvm"] == Result(failure="died (exit status -9)")
     assert list(seats) == ["mercer", "scikit-learn"]
 
@@ -464,17 +464,17 @@ def test_a_model_that_was_tampered_with_is_as_bad_as_plain_numpy_finds(n_classes
     task = task_of("SVC", n_classes)
     honest = fitted(task)
     judged = truth.judge(task, [honest, tamper(honest)])
-    for model, found in zip((honest, tamper(honest)), judged, strict=True):
+    for model, judgement in zip((honest, tamper(honest)), judged, strict=True):
         beta = np.zeros((60, model.coefficients.shape[1]))
         beta[model.support] = model.coefficients
         machines = [
             plain.figures(plain.gaussian(task.X[rows], task.X[rows], task.gamma), y, task.C, beta[rows, column])
             for column, (rows, y) in enumerate(signs_of(task.y))
         ]
-        assert found.violation == pytest.approx(max(one.violation for one in machines), rel=1e-6, abs=1e-12)
-        assert found.infeasibility == pytest.approx(max(one.infeasibility for one in machines) / task.C, abs=1e-12)
-        assert found.dual == pytest.approx(sum(one.dual for one in machines), rel=1e-9)
-        assert found.n_support == np.count_nonzero(beta.any(axis=1))
+        assert judgement.violation == pytest.approx(max(one.violation for one in machines), rel=1e-6, abs=1e-12)
+        assert judgement.infeasibility == pytest.approx(max(one.infeasibility for one in machines) / task.C, abs=1e-12)
+        assert judgement.dual == pytest.approx(sum(one.dual for one in machines), rel=1e-9)
+        assert judgement.n_support == np.count_nonzero(beta.any(axis=1))
     assert judged[0].violation <= 1e-6
     assert judged[0].infeasibility < 1e-12
     for what in worse:
@@ -493,11 +493,11 @@ def signs_of(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
 def test_coefficients_of_other_rows_violate_the_conditions_of_any_machine(machine: str):
     task = task_of(machine)
     honest = fitted(task)
-    found, wrong = truth.judge(task, [honest, mislaid(honest)])
-    assert found.violation <= 1e-6
+    right, wrong = truth.judge(task, [honest, mislaid(honest)])
+    assert right.violation <= 1e-6
     assert wrong.violation > 0.01
-    assert max(found.infeasibility, wrong.infeasibility) < 1e-9
-    assert wrong.dual < found.dual
+    assert max(right.infeasibility, wrong.infeasibility) < 1e-9
+    assert wrong.dual < right.dual
 
 
 @pytest.mark.parametrize("machine", ["SVC", "SVR", "NuSVR", "OneClassSVM"])

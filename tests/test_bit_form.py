@@ -46,10 +46,10 @@ def test_kernel_values_are_those_of_the_rows_given(given_):
     np.testing.assert_array_equal(rounded, out.astype(np.float32))
     vector = np.random.default_rng(1).normal(size=(columns.size, 1))
     for single in (False, True):
-        found = backend.matvec(data, rows, data, columns, vector, single=single)
-        np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
-    found, bound = backend.matvec_bounded(data, rows, data, columns, vector)
-    np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
+        products = backend.matvec(data, rows, data, columns, vector, single=single)
+        np.testing.assert_allclose(products, exact @ vector, rtol=1e-12, atol=1e-12)
+    products, bound = backend.matvec_bounded(data, rows, data, columns, vector)
+    np.testing.assert_allclose(products, exact @ vector, rtol=1e-12, atol=1e-12)
     assert not bound.any()  # the values are in double precision
     bound = backend.single_precision_bound(data, rows, data, columns, vector[:, 0])
     assert (np.abs(rounded.astype(float) @ vector - out @ vector)[:, 0] <= bound).all()
@@ -83,9 +83,9 @@ def test_no_greedy_search_exceeds_the_error_bound(p):
         if trial % 4 == 0:
             log_gamma, step = rng.uniform(-np.log(p) - 6.0, 3.0), float(np.exp(rng.uniform(-9.0, 9.0)))
         log_gamma, step = log_gamma + 0.3 * rng.normal(), step * float(np.exp(0.1 * rng.normal()))
-        found, most = largest_error(p, log_gamma, step, trial)
-        assert found <= most
-        best = max(best, (found, log_gamma, step))
+        error, most = largest_error(p, log_gamma, step, trial)
+        assert error <= most
+        best = max(best, (error, log_gamma, step))
     assert best[0] > 0.1 * most  # the bound is not far above the largest error found
 
 
@@ -105,8 +105,8 @@ def test_other_rows_are_evaluated_as_numbers():
         np.testing.assert_allclose(out, exact, rtol=1e-11)
         vector = np.ones((1200, 1))
         np.testing.assert_allclose(backend.matvec(others, None, data, None, vector), exact @ vector, rtol=1e-11)
-        found, bound = backend.matvec_bounded(others, None, data, None, vector)
-        assert (np.abs(found - exact @ vector)[:, 0] <= bound + 1e-9).all()
+        products, bound = backend.matvec_bounded(others, None, data, None, vector)
+        assert (np.abs(products - exact @ vector)[:, 0] <= bound + 1e-9).all()
         assert (backend.single_precision_bound(others, None, data, None, vector[:, 0]) > 0.0).all()
         assert backend.value_bound(others) >= 1.0
         assert backend.matvec_part(others, None, np.ones((30, 1)), 0, 1) is not None

@@ -121,8 +121,8 @@ def test_numbers_that_are_not_scaled_are_those_of_the_file(tmp_path, kind):
     rows, blocks, _ = rows_of(path, tmp_path / "cache", scale=False)
     np.testing.assert_array_equal(joined(blocks), frame.drop(columns="y").to_numpy())
     assert rows.encoding.is_unchanged
-    whole = write(frame[["whole", "constant", "y"]], tmp_path, kind)
-    _, blocks, _ = rows_of(whole, tmp_path / "cache", scale=False)
+    integers = write(frame[["whole", "constant", "y"]], tmp_path, kind)
+    _, blocks, _ = rows_of(integers, tmp_path / "cache", scale=False)
     assert {table.dtype for _, table, *_ in blocks} == {np.dtype(np.int8)}
     exact = write(frame[["short", "y"]], tmp_path, kind)
     _, blocks, _ = rows_of(exact, tmp_path / "cache", scale=False)
@@ -146,7 +146,7 @@ def test_svmlight_blocks_are_what_the_reader_of_whole_files_returns(tmp_path, ze
     assert cache.n_blocks > 10
     np.testing.assert_array_equal(joined(blocks), expected.toarray())
     names = [*cache.levels.of["label"]]
-    assert [float(names[int(code)]) for *_, own, _ in blocks for code in own] == labels.tolist()
+    assert [float(names[int(code)]) for *_, block_labels, _ in blocks for code in block_labels] == labels.tolist()
 
 
 def test_the_text_of_a_file_may_have_any_form_that_tables_may_have(tmp_path):
@@ -405,8 +405,8 @@ def test_damage_after_the_first_reading_is_found_too(tmp_path, kind):
             raw[place] ^= 0x10
             cache.block_path(2).write_bytes(raw)
             raw[place] ^= 0x10
-            found = (sparse.csr_array(block.table).toarray() for block in (cache.read(2), expected))
-            np.testing.assert_array_equal(*found)
+            tables = (sparse.csr_array(block.table).toarray() for block in (cache.read(2), expected))
+            np.testing.assert_array_equal(*tables)
             assert cache.n_mended == n_mended
             cache.read(2)
             assert cache.n_mended == n_mended
@@ -535,8 +535,8 @@ def test_a_forged_block_with_valid_checksums_is_parsed_again(tmp_path):
         forged = arrays[name].copy()
         forged[1] = value
         write_checked(cache.block_path(1), header, {**arrays, name: forged})
-        _, blocks, found = rows_of(path, folder, 400, target=None)
-        assert found.n_mended == 1
+        _, blocks, read_blocks = rows_of(path, folder, 400, target=None)
+        assert read_blocks.n_mended == 1
         np.testing.assert_array_equal(joined(blocks), joined(expected))
 
 
@@ -563,8 +563,8 @@ def test_a_block_with_valid_checksums_and_numbers_that_cannot_be_is_parsed_again
     forged = arrays[name].astype(np.float64)
     forged[(0, cache.layout.names.index(column)) if column else 0] = value
     write_checked(cache.block_path(1), header, {**arrays, name: forged})
-    _, blocks, found = rows_of(path, folder, weights="weight")
-    assert found.n_mended == 1
+    _, blocks, read_blocks = rows_of(path, folder, weights="weight")
+    assert read_blocks.n_mended == 1
     np.testing.assert_array_equal(joined(blocks), joined(expected))
 
 
@@ -647,9 +647,12 @@ def test_checked_files_tell_every_damage(tmp_path):
     path = tmp_path / "numbers.bin"
     arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.zeros(0), "c": np.arange(300_000, dtype=np.int32)}
     write_checked(path, {"step": 3}, arrays)
-    header, found = read_checked(path)
+    header, read_arrays = read_checked(path)
     assert header["step"] == 3
-    assert all(np.array_equal(found[name], array) and not found[name].flags.writeable for name, array in arrays.items())
+    assert all(
+        np.array_equal(read_arrays[name], array) and not read_arrays[name].flags.writeable
+        for name, array in arrays.items()
+    )
     _, places = check_arrays(path)
     np.testing.assert_array_equal(np.concatenate([part for _, part in read_slices(path, places["c"])]), arrays["c"])
     raw = path.read_bytes()
@@ -758,28 +761,28 @@ def test_a_bad_line_among_the_first_ones_has_its_byte_too(tmp_path, line, fault)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_tables_in_parts_are_the_parts_of_the_table(tmp_path, ending):
     path = write(a_frame(), tmp_path, ending)
-    whole = read_table(path)
+    table = read_table(path)
     parts = list(read_tables(path, memory="1MB"))
     assert len(parts) > 1
-    for name in whole.names:
-        np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), whole[name])
+    for name in table.names:
+        np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), table[name])
     assert [part.row_numbers([0])[0] for part in parts][:2] == [1, parts[0].n_rows + 1]
     path = tmp_path / "t.svm"
     path.write_text(SVM * 20)
-    parts, whole = list(read_tables(path, memory="1MB")), read_table(path)
+    parts, table = list(read_tables(path, memory="1MB")), read_table(path)
     assert len(parts) > 1
-    np.testing.assert_array_equal(np.concatenate([part["label"] for part in parts]), whole["label"])
-    assert abs(sparse.vstack([part.sparse for part in parts]) - whole.sparse).max() == 0.0
+    np.testing.assert_array_equal(np.concatenate([part["label"] for part in parts]), table["label"])
+    assert abs(sparse.vstack([part.sparse for part in parts]) - table.sparse).max() == 0.0
 
 
 def test_options_count_in_parts_as_in_memory(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [1.0, 9.0, 2.0], "t": ["x", "M ", "m"], "n": [1, 2, 3]}), path)
     options = {"na": ["9", "t=x"], "merge": ["t"], "text_columns": ["n"]}
-    whole, (part,) = read_table(path, **options), read_tables(path, **options)
-    assert whole["t"].tolist() == part["t"].tolist() == [None, "m", "m"]
-    assert whole["n"].tolist() == part["n"].tolist() == ["1", "2", "3"]
-    np.testing.assert_array_equal(whole["a"], part["a"])
+    table, (part,) = read_table(path, **options), read_tables(path, **options)
+    assert table["t"].tolist() == part["t"].tolist() == [None, "m", "m"]
+    assert table["n"].tolist() == part["n"].tolist() == ["1", "2", "3"]
+    np.testing.assert_array_equal(table["a"], part["a"])
     for name, value in (("sep", ";"), ("decimal", ","), ("limits", "half")):
         for read in (read_table, lambda path, **options: list(read_tables(path, **options))):
             with pytest.raises(TableError, match=f"{name}= is for other tables, but .* is read as parquet"):
@@ -809,16 +812,16 @@ def a_wide_row_group(folder, n=6_000, **options):
 )
 def test_a_row_group_larger_than_the_memory_is_read_in_sets_of_columns(tmp_path, options):
     path, _ = a_wide_row_group(tmp_path, **options)
-    whole, narrow = RowGroups(path, None, None), RowGroups(path, 500_000, tmp_path)
+    unlimited, narrow = RowGroups(path, None, None), RowGroups(path, 500_000, tmp_path)
     expected = pq.read_table(path)
-    assert whole.head(10**6) == expected
+    assert unlimited.head(10**6) == expected
     assert narrow.head(300).equals(expected.slice(0, 300))
     assert len(narrow._sets_of(0, None)) > 3
-    for groups in (whole, narrow):
+    for groups in (unlimited, narrow):
         parts = list(groups.batches(1_000, 5_555, 800, ["y", "c1", "text", "c0", "gaps", "c0.part"]))
         assert [start for start, _ in parts] == [1_000, 1_600, 2_400, 3_200, 4_000, 4_800]
-        found = pa.concat_tables(part for _, part in parts)
-        assert found.equals(expected.select(["y", "c1", "text", "c0", "gaps", "c0.part"]).slice(1_000, 4_555))
+        joined = pa.concat_tables(part for _, part in parts)
+        assert joined.equals(expected.select(["y", "c1", "text", "c0", "gaps", "c0.part"]).slice(1_000, 4_555))
     assert [one.name for one in tmp_path.iterdir()] == ["wide.parquet"]
     pq.write_table(expected, path, row_group_size=100)
     assert RowGroups(path, 500_000, tmp_path).head(250).equals(expected.slice(0, 250))
@@ -826,12 +829,12 @@ def test_a_row_group_larger_than_the_memory_is_read_in_sets_of_columns(tmp_path,
 
 def test_blocks_do_not_depend_on_the_sets_of_columns(tmp_path):
     path, _ = a_wide_row_group(tmp_path)
-    expected, found = (
+    expected, actual = (
         list(source_of(path, memory=memory, scratch=tmp_path, drop=["text"]).blocks(None, Levels(), 100_000))
         for memory in (None, 600_000)
     )
-    assert len(expected) == len(found) > 5
-    for one, other in zip(expected, found, strict=True):
+    assert len(expected) == len(actual) > 5
+    for one, other in zip(expected, actual, strict=True):
         assert one.span == other.span
         np.testing.assert_array_equal(one.table, other.table)
         np.testing.assert_array_equal(one.labels, other.labels)

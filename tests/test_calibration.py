@@ -40,7 +40,7 @@ def log_loss(p, t, w):
 @pytest.mark.parametrize("seed", range(8))
 def test_sigmoid_is_the_minimum(seed):
     values, positive, w = sample(seed)
-    found = fit_sigmoid(values, positive, w, free=True)
+    sigmoid = fit_sigmoid(values, positive, w, free=True)
     t = targets(positive, w, 0.5)
 
     def loss(theta):
@@ -49,11 +49,11 @@ def test_sigmoid_is_the_minimum(seed):
 
     bounds = [(0.0, None), (None, None)]
     best = minimize(loss, [1.0, 0.5], method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9})
-    theta = np.array((found.slope, found.intercept))
+    theta = np.array((sigmoid.slope, sigmoid.intercept))
     assert loss(theta) <= best.fun + 1e-9
     for step in 1e-3 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]):
         assert loss(np.maximum(theta + step, [0.0, -np.inf])) >= loss(theta)
-    assert found.violation <= 1e-11
+    assert sigmoid.violation <= 1e-11
 
 
 @pytest.mark.parametrize("shift", [-1.0, 1.0])
@@ -116,17 +116,17 @@ DEGENERATE = {
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_sigmoid_of_degenerate_values(name):
     values, positive, free, expected = DEGENERATE[name]
-    found = fit_sigmoid(values, positive, free=free)
-    np.testing.assert_allclose(found([-np.inf, -1.0, 0.0, 1.0, np.inf])[:, 1], expected, atol=1e-9)
-    assert found.violation <= 1e-11
+    sigmoid = fit_sigmoid(values, positive, free=free)
+    np.testing.assert_allclose(sigmoid([-np.inf, -1.0, 0.0, 1.0, np.inf])[:, 1], expected, atol=1e-9)
+    assert sigmoid.violation <= 1e-11
 
 
 @pytest.mark.parametrize("free", [True, False])
 def test_classes_far_apart_keep_a_finite_slope(free):
     values = np.concatenate([np.full(500, -1e-9), [-1.0], np.full(500, 1e-9), [1.0]])
-    found = fit_sigmoid(values, np.repeat([False, True], 501), free=free)
-    assert found.violation <= 1e-11
-    assert 0.0 < found([-1.0])[0, 1] < 1e-2
+    sigmoid = fit_sigmoid(values, np.repeat([False, True], 501), free=free)
+    assert sigmoid.violation <= 1e-11
+    assert 0.0 < sigmoid([-1.0])[0, 1] < 1e-2
 
 
 def test_newtons_step_is_halved_where_it_goes_too_far():
@@ -138,8 +138,8 @@ def test_newtons_step_is_halved_where_it_goes_too_far():
 def test_values_that_rounding_makes_equal_are_reported():
     values = 1e15 + np.arange(8) / 8.0
     with pytest.warns(ConvergenceWarning, match=r"the sigmoid is flat\. Decision values between .*scale the columns"):
-        found = fit_sigmoid(values, np.arange(8) > 3, free=True)
-    assert found(values)[:, 1].tolist() == [0.5] * 8
+        sigmoid = fit_sigmoid(values, np.arange(8) > 3, free=True)
+    assert sigmoid(values)[:, 1].tolist() == [0.5] * 8
 
 
 def test_tails_keep_their_digits():
@@ -155,10 +155,10 @@ def test_tails_keep_their_digits():
 @pytest.mark.parametrize("seed", range(6))
 def test_free_isotonic_is_that_of_scikit_learn(seed):
     values, positive, w = sample(seed, n=60)
-    found = fit_isotonic(values, positive, w, free=True)
+    isotonic = fit_isotonic(values, positive, w, free=True)
     theirs = IsotonicRegression(out_of_bounds="clip").fit(values, targets(positive, w), w)
     at = np.linspace(values.min() - 1, values.max() + 1, 301)
-    np.testing.assert_allclose(found(at)[:, 1], theirs.predict(at), atol=1e-12)
+    np.testing.assert_allclose(isotonic(at)[:, 1], theirs.predict(at), atol=1e-12)
 
 
 # In old versions of SciPy, a rounded step of SLSQP may lie outside its bounds.
@@ -196,19 +196,19 @@ def test_isotonic_is_the_minimum_for_both_losses(seed, free):
     ],
 )
 def test_isotonic_of_degenerate_values(values, positive, free, expected):
-    found = fit_isotonic(values, positive, free=free)
-    np.testing.assert_allclose(found([-np.inf, -1.0, 0.0, 1.0, np.inf])[:, 1], expected, atol=1e-12)
+    isotonic = fit_isotonic(values, positive, free=free)
+    np.testing.assert_allclose(isotonic([-np.inf, -1.0, 0.0, 1.0, np.inf])[:, 1], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("free", [True, False])
 def test_isotonic_stores_only_its_corners(free):
     values, positive, w = sample(2, n=400)
-    found = fit_isotonic(values, positive, w, free=free)
-    assert len(found.values) < 60
-    assert np.all(np.diff(found.values) > 0.0)
-    assert np.all(np.diff(found.probabilities) >= 0.0)
-    assert found.probabilities[0] > 0.0
-    assert found.probabilities[-1] < 1.0
+    isotonic = fit_isotonic(values, positive, w, free=free)
+    assert len(isotonic.values) < 60
+    assert np.all(np.diff(isotonic.values) > 0.0)
+    assert np.all(np.diff(isotonic.probabilities) >= 0.0)
+    assert isotonic.probabilities[0] > 0.0
+    assert isotonic.probabilities[-1] < 1.0
 
 
 @pytest.mark.parametrize("fit", [fit_sigmoid, fit_isotonic])
@@ -233,8 +233,8 @@ def test_bad_input(fit, values, positive, weights, message):
 
 def test_rows_of_weight_0_do_not_exist():
     for fit in (fit_sigmoid, fit_isotonic):
-        found = fit([1.0, -1.0, np.nan], [True, False, True], [1.0, 1.0, 0.0])
-        assert found == fit([1.0, -1.0], [True, False])
+        fitted = fit([1.0, -1.0, np.nan], [True, False, True], [1.0, 1.0, 0.0])
+        assert fitted == fit([1.0, -1.0], [True, False])
     assert checked_weights(None, 3).tolist() == [1.0, 1.0, 1.0]
 
 
@@ -266,10 +266,10 @@ def quadratic(pairs):
 @pytest.mark.parametrize("sure", [0.1, 1.0, 5.0, 50.0])
 def test_coupling_satisfies_the_optimality_conditions(n_classes, sure):
     pairs = random_pairs(n_classes, n_classes=n_classes, sure=sure)
-    found = couple(pairs)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-14)
-    assert (found > 0.0).all()
-    for r, p in zip(np.clip(pairs, SUREST, 1 - SUREST), found, strict=True):
+    coupled = couple(pairs)
+    np.testing.assert_allclose(coupled.sum(axis=1), 1.0, atol=1e-14)
+    assert (coupled > 0.0).all()
+    for r, p in zip(np.clip(pairs, SUREST, 1 - SUREST), coupled, strict=True):
         slopes = quadratic(r) @ p
         np.testing.assert_allclose(slopes, slopes.mean(), atol=1e-12)  # equal: the sum is the only active constraint
 
@@ -298,17 +298,17 @@ def test_pairs_with_probabilities_0_and_1():
         pairs[0, i, j] = 1.0  # 0 beats 1 beats 2
     for i, j in [(0, 1), (1, 2), (2, 0)]:
         pairs[1, i, j] = 1.0  # a circle
-    found = couple(pairs)
-    np.testing.assert_allclose(found[0], [1.0, 0.0, 0.0], atol=1e-6)
-    assert (found[0] > 1e-15).all()
-    np.testing.assert_allclose(found[1], 1 / 3, atol=1e-12)
+    coupled = couple(pairs)
+    np.testing.assert_allclose(coupled[0], [1.0, 0.0, 0.0], atol=1e-6)
+    assert (coupled[0] > 1e-15).all()
+    np.testing.assert_allclose(coupled[1], 1 / 3, atol=1e-12)
 
 
 def test_coupling_in_parts_changes_nothing(monkeypatch):
     pairs = random_pairs(0, m=9)
-    whole = couple(pairs)
+    coupled = couple(pairs)
     monkeypatch.setattr("mercer.multiclass.coupling.NUMBERS_AT_A_TIME", 60)
-    np.testing.assert_array_equal(couple(pairs), whole)
+    np.testing.assert_array_equal(couple(pairs), coupled)
 
 
 def test_shares():
@@ -323,12 +323,12 @@ def test_the_projection_is_the_nearest_point(n_classes):
     rng = np.random.default_rng(n_classes)
     q = rng.dirichlet(np.full(n_classes, 0.6), 12)
     chosen = rng.integers(0, n_classes, 12)
-    found, moved = made_largest(q, chosen)
+    nearest, moved = made_largest(q, chosen)
     assert 0 < moved.sum() < 12
-    np.testing.assert_array_equal(found.argmax(axis=1), chosen)
+    np.testing.assert_array_equal(nearest.argmax(axis=1), chosen)
     np.testing.assert_array_equal(moved, q.argmax(axis=1) != chosen)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-15 * n_classes)
-    for row, k, p, was_moved in zip(q, chosen, found, moved, strict=True):
+    np.testing.assert_allclose(nearest.sum(axis=1), 1.0, atol=1e-15 * n_classes)
+    for row, k, p, was_moved in zip(q, chosen, nearest, moved, strict=True):
         best = minimize(
             lambda x, row=row: float(((x - row) ** 2).sum()),
             np.full(n_classes, 1 / n_classes),
@@ -355,10 +355,10 @@ def test_the_projection_satisfies_the_optimality_conditions(seed):
     p, _ = made_largest(q, chosen)
     rows = np.arange(300)
     multipliers = q - p
-    own = -multipliers[rows, chosen].copy()
+    chosen_multipliers = -multipliers[rows, chosen].copy()
     multipliers[rows, chosen] = 0.0
     assert (multipliers >= -1e-15).all()
-    np.testing.assert_allclose(multipliers.sum(axis=1), own, atol=1e-14)
+    np.testing.assert_allclose(multipliers.sum(axis=1), chosen_multipliers, atol=1e-14)
     assert np.all(multipliers * (p[rows, chosen][:, None] - p) <= 1e-15)
     assert np.all(p[rows, chosen][:, None] >= p)
 
@@ -412,34 +412,34 @@ def test_the_predicted_class_leads_unless_free(n_classes, scheme, method):
 
 def test_two_classes_use_their_map_directly():
     raw, codes = decisions(0, 100, 2, "ovo")
-    found = calibrate(raw, codes, 2)
-    assert found.maps == (fit_sigmoid(raw[:, 0], codes == 1),)
-    np.testing.assert_array_equal(found.probabilities(raw), found.maps[0](raw[:, 0]))
+    calibration = calibrate(raw, codes, 2)
+    assert calibration.maps == (fit_sigmoid(raw[:, 0], codes == 1),)
+    np.testing.assert_array_equal(calibration.probabilities(raw), calibration.maps[0](raw[:, 0]))
 
 
 def test_pairs_are_fitted_on_their_own_rows_and_coupled():
     raw, codes = decisions(0, 120, 3, "ovo")
-    found = calibrate(raw, codes, 3, free=True)
+    calibration = calibrate(raw, codes, 3, free=True)
     pairs = np.zeros((120, 3, 3))
     for column, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
         rows = np.flatnonzero((codes == i) | (codes == j))
         one = fit_sigmoid(raw[rows, column], codes[rows] == i, free=True)
-        assert found.maps[column].slope == pytest.approx(one.slope, rel=1e-10)
-        assert found.n_rows[column] == rows.size
+        assert calibration.maps[column].slope == pytest.approx(one.slope, rel=1e-10)
+        assert calibration.n_rows[column] == rows.size
         pairs[:, j, i], pairs[:, i, j] = one(raw[:, column]).T
-    np.testing.assert_allclose(found.probabilities(raw), couple(pairs), atol=1e-10)
+    np.testing.assert_allclose(calibration.probabilities(raw), couple(pairs), atol=1e-10)
     elsewhere = raw.copy()
     elsewhere[codes == 2, 0] = np.nan  # a row of class 2 is not in the pair (0, 1)
-    assert calibrate(elsewhere, codes, 3, free=True) == found
+    assert calibrate(elsewhere, codes, 3, free=True) == calibration
 
 
 @pytest.mark.parametrize("scheme", ["ovr", "joint"])
 def test_maps_of_classes_read_by_how_much_each_is_ahead(scheme):
     raw, codes = decisions(0, 120, 3, "ovr")
-    found = calibrate(raw, codes, 3, scheme=scheme, free=True)
+    calibration = calibrate(raw, codes, 3, scheme=scheme, free=True)
     ahead = np.array([[row[k] - max(np.delete(row, k)) for k in range(3)] for row in raw])
     each = np.column_stack([fit_sigmoid(ahead[:, k], codes == k, free=True)(ahead[:, k])[:, 1] for k in range(3)])
-    np.testing.assert_allclose(found.probabilities(raw), each / each.sum(axis=1, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(calibration.probabilities(raw), each / each.sum(axis=1, keepdims=True), atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_classes", "scheme"), CASES)
@@ -453,8 +453,8 @@ def test_class_weights_count_against_each_other_only(n_classes, scheme):
         assert first.slope == pytest.approx(second.slope, rel=1e-10)
         assert first.slope != pytest.approx(third.slope, rel=1e-4)
     if n_classes == 2:
-        own = heavy[codes] * (200 / heavy[codes].sum())
-        assert one.maps == (fit_sigmoid(raw[:, 0], codes == 1, own),)
+        balanced = heavy[codes] * (200 / heavy[codes].sum())
+        assert one.maps == (fit_sigmoid(raw[:, 0], codes == 1, balanced),)
 
 
 def test_calibrations_compare_by_value():

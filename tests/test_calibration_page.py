@@ -21,38 +21,40 @@ def frame(n=400, seed=0):
 
 
 @pytest.fixture(scope="module")
-def found():
+def studied():
     return study(frame(), "t", n_folds=3, kernel=["linear", "rbf"])
 
 
-def test_a_study_has_probabilities_that_agree_with_what_happens(found):
-    test = found.svm.test
+def test_a_study_has_probabilities_that_agree_with_what_happens(studied):
+    test = studied.svm.test
     groups = calibration.groups_of(test)
     assert len(groups) == 4
     assert [one for one, _ in groups] == sorted(one for one, _ in groups)
     for predicted, share in groups:
         assert abs(predicted - share.value) < 0.25
-    picked = found.model.probabilities(frame().drop(columns="t").iloc[found.test_rows])
+    picked = studied.model.probabilities(frame().drop(columns="t").iloc[studied.test_rows])
     np.testing.assert_allclose(picked, test.probabilities)
     assert calibration.log_loss(test) < np.log(2)
-    page = render(found)
+    page = render(studied)
     assert "Can the probabilities be trusted?" in page
     assert "of 4 groups of sealed rows" in page
 
 
-def test_the_page_says_if_the_probabilities_are_wrong(found):
-    assert "so the probabilities are" not in calibration.trust(found)
-    test, n = found.svm.test, len(found.svm.test.codes)
+def test_the_page_says_if_the_probabilities_are_wrong(studied):
+    assert "so the probabilities are" not in calibration.trust(studied)
+    test, n = studied.svm.test, len(studied.svm.test.codes)
     for p, words in ((0.999, "too high"), (0.001, "too low")):
         wrong = replace(test, probabilities=np.column_stack([np.full(n, 1 - p), np.full(n, p)]))
-        text = calibration.trust(replace(found, contenders=(replace(found.svm, test=wrong), *found.contenders[1:])))
+        text = calibration.trust(
+            replace(studied, contenders=(replace(studied.svm, test=wrong), *studied.contenders[1:]))
+        )
         assert f"More groups disagree than chance explains, so the probabilities are {words}, by up to" in text
         n_other = np.count_nonzero(test.predicted != (p > 0.5))
         assert f"In {n_other} sealed rows the predicted class is not the most probable one" in text
 
 
-def test_the_model_file_has_them_and_they_are_verified(found, tmp_path):
-    save_model(tmp_path / "m.mercer", found.model)
+def test_the_model_file_has_them_and_they_are_verified(studied, tmp_path):
+    save_model(tmp_path / "m.mercer", studied.model)
     model = load_model(tmp_path / "m.mercer")
     assert model.has_probabilities
     assert verify(model, frame()).ok

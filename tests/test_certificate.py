@@ -47,29 +47,31 @@ def solved(X, y, C, kernel, **limits):
 def check(solution, X, y, C, formula, distances=0.0):
     """Check every number of the certificate against the textbook; return the textbook's numbers."""
     certificate, beta = solution.certificate, solution.beta
-    found = plain.figures(formula(X, X), y, C, beta, solution.bias)
+    textbook = plain.figures(formula(X, X), y, C, beta, solution.bias)
     # Tiles compute distances from norms and products, which loses further digits: the factor `distances`.
-    value = 64 * EPS * found.scale * (1.0 + distances)  # error of a decision value
-    assert certificate.kkt_violation == pytest.approx(found.violation, rel=0, abs=2 * value)
+    value = 64 * EPS * textbook.scale * (1.0 + distances)  # error of a decision value
+    assert certificate.kkt_violation == pytest.approx(textbook.violation, rel=0, abs=2 * value)
     size = np.abs(beta).sum()
     # The stated dual is the dual objective less its own rounding error, so that it is a lower bound.
     room = value * size + 1e-12 * size
-    assert certificate.dual <= found.dual + room
-    assert certificate.dual >= found.dual - room - 1.01 * certificate.decision_error * size - 1e-12 * abs(found.dual)
-    slack = value * (size + np.sum(np.broadcast_to(C, y.shape))) + 1e-12 * (abs(found.primal) + size)
-    assert certificate.primal == pytest.approx(found.primal, rel=0, abs=slack)
+    assert certificate.dual <= textbook.dual + room
+    assert certificate.dual >= textbook.dual - room - 1.01 * certificate.decision_error * size - 1e-12 * abs(
+        textbook.dual
+    )
+    slack = value * (size + np.sum(np.broadcast_to(C, y.shape))) + 1e-12 * (abs(textbook.primal) + size)
+    assert certificate.primal == pytest.approx(textbook.primal, rel=0, abs=slack)
     assert certificate.gap == certificate.primal - certificate.dual
     assert certificate.gap >= -slack
-    assert solution.bias == pytest.approx(found.bias, rel=0, abs=2 * value)
-    assert found.infeasibility <= 1e-9 * max(1.0, size)
-    assert certificate.dual_infeasibility == pytest.approx(found.infeasibility, rel=1e-3, abs=1e-15 * size)
+    assert solution.bias == pytest.approx(textbook.bias, rel=0, abs=2 * value)
+    assert textbook.infeasibility <= 1e-9 * max(1.0, size)
+    assert certificate.dual_infeasibility == pytest.approx(textbook.infeasibility, rel=1e-3, abs=1e-15 * size)
     at_bound = np.abs(beta) == np.broadcast_to(C, y.shape)
     assert certificate.n_bounded == at_bound.sum()
     assert certificate.n_free == ((beta != 0) & ~at_bound).sum()
     assert certificate.n_support == np.count_nonzero(beta)
     if certificate.status is Status.OPTIMAL:
         assert certificate.kkt_violation <= certificate.tol
-    return found
+    return textbook
 
 
 def distance_digits(X, kernel):
@@ -175,22 +177,22 @@ def test_any_feasible_point_is_within_its_gap_of_the_optimum(case, seed, size):
     problem, gram = case.problem(y), Gram(RBF(gamma=0.5), as_data(X))
     best = solve(problem, gram, control=Control(Limits(tol=1e-9))).certificate
     point = problem.make_feasible(size * np.random.default_rng(seed).normal(size=problem.n))
-    found = evaluate(problem, gram if problem.rows is None else gram.restrict(problem.rows), point)
-    slack = 1e-9 * max(1.0, abs(found.primal), abs(found.dual))
-    assert found.dual <= best.dual + slack
-    assert best.dual - found.dual <= found.primal - found.dual + slack
-    assert found.violation >= 0.0
+    evaluation = evaluate(problem, gram if problem.rows is None else gram.restrict(problem.rows), point)
+    slack = 1e-9 * max(1.0, abs(evaluation.primal), abs(evaluation.dual))
+    assert evaluation.dual <= best.dual + slack
+    assert best.dual - evaluation.dual <= evaluation.primal - evaluation.dual + slack
+    assert evaluation.violation >= 0.0
 
 
 def test_a_point_by_hand():
     # Rows -1, 1 and 3 with labels -, + and +, k(x, z) = x z, C = 1, beta = (-1/2, 1/2, 0): f(x) = x + b.
     problem, gram = c_svc([-1, 1, 1], 1.0), Gram(Linear(), as_data([[-1.0], [1.0], [3.0]]))
-    found = evaluate(problem, gram, np.array([-0.5, 0.5, 0.0]))
-    assert found.values.tolist() == [-1.0, 1.0, 3.0]
-    assert found.gradient.tolist() == [0.0, 0.0, 2.0]
-    assert (found.multipliers.tolist(), found.bias, found.violation) == ([0.0], 0.0, 0.0)
-    assert (found.primal, found.dual, found.relative_gap) == (0.5, 0.5, 0.0)
-    assert (found.n_free, found.n_bounded, found.dual_infeasibility) == (2, 0, 0.0)
+    evaluation = evaluate(problem, gram, np.array([-0.5, 0.5, 0.0]))
+    assert evaluation.values.tolist() == [-1.0, 1.0, 3.0]
+    assert evaluation.gradient.tolist() == [0.0, 0.0, 2.0]
+    assert (evaluation.multipliers.tolist(), evaluation.bias, evaluation.violation) == ([0.0], 0.0, 0.0)
+    assert (evaluation.primal, evaluation.dual, evaluation.relative_gap) == (0.5, 0.5, 0.0)
+    assert (evaluation.n_free, evaluation.n_bounded, evaluation.dual_infeasibility) == (2, 0, 0.0)
     # At the start no variable is free: the gradient is -y, and the multiplier is the midpoint of -1 and 1.
     start = evaluate(problem, gram, np.zeros(3))
     assert (start.violation, start.bias, start.primal, start.dual) == (2.0, 0.0, 3.0, 0.0)
@@ -204,8 +206,8 @@ def test_the_bias_where_only_one_end_of_its_interval_is_known():
     problem, gram = c_svc([-1, 1], [1.0, 1.0]), Gram(RBF(gamma=0.0), as_data([[0.0], [1.0]]))
     assert evaluate(problem, gram, np.array([-1.0, 1.0])).bias == 0.0
     lone = replace(problem, lower=np.zeros(2), upper=np.array([1.0, 0.0]))
-    found = evaluate(lone, gram, np.zeros(2))
-    assert (found.violation, found.bias) == (0.0, -1.0)
+    evaluation = evaluate(lone, gram, np.zeros(2))
+    assert (evaluation.violation, evaluation.bias) == (0.0, -1.0)
 
 
 def test_an_evaluation_can_be_stopped():
@@ -251,8 +253,8 @@ def test_statuses_that_an_evaluation_proves(ended, changes, tol_gap, convex, exp
         evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(4)),
         **{"violation": 0.0, "rounding": 0.0, "primal": 1.0, "dual": 1.0} | changes,
     )
-    found = conclude(ended, c_svc(y, 1.0), evaluation, tol=1e-3, tol_gap=tol_gap, convex=convex)
-    assert found is (ended if expected is None else expected)
+    status = conclude(ended, c_svc(y, 1.0), evaluation, tol=1e-3, tol_gap=tol_gap, convex=convex)
+    assert status is (ended if expected is None else expected)
 
 
 @pytest.mark.parametrize(
@@ -412,14 +414,16 @@ def test_values_of_another_point_change_no_result(name, n_changed, size, few, se
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.certificates.screening._FEW_VALUES", few)
         patch.setattr("mercer.certificates.screening._MOSTLY", 1.0)
-        found = evaluate(problem, gram, beta, before=evaluate(problem, gram, before))
+        evaluation = evaluate(problem, gram, beta, before=evaluate(problem, gram, before))
     value = 1e-9 * max(1.0, np.abs(fresh.values).max())
     objective = 1e-9 * max(1.0, abs(fresh.primal), abs(fresh.dual))
-    assert (np.abs(found.values - fresh.values) <= found.known.value_error + found.rounding).all()
-    assert found.excess == pytest.approx(fresh.excess, rel=0, abs=value)
-    assert found.bias == pytest.approx(fresh.bias, rel=0, abs=value)
-    assert found.primal == pytest.approx(fresh.primal, rel=0, abs=objective)
-    assert found.dual == pytest.approx(fresh.dual, rel=0, abs=objective)
+    assert (
+        np.abs(evaluation.values - fresh.values) <= evaluation.evaluated_point.value_error + evaluation.rounding
+    ).all()
+    assert evaluation.excess == pytest.approx(fresh.excess, rel=0, abs=value)
+    assert evaluation.bias == pytest.approx(fresh.bias, rel=0, abs=value)
+    assert evaluation.primal == pytest.approx(fresh.primal, rel=0, abs=objective)
+    assert evaluation.dual == pytest.approx(fresh.dual, rel=0, abs=objective)
 
 
 @pytest.mark.slow
@@ -454,15 +458,17 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.certificates.screening._FEW_FREE", 1.0)
-        found = evaluate(problem, gram, beta, solver=SolverValues(double.gradient + off, tracked), by_side=True)
+        evaluation = evaluate(problem, gram, beta, solver=SolverValues(double.gradient + off, tracked), by_side=True)
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
-    assert (np.abs(found.values - double.values) <= found.known.value_error + found.rounding).all()
-    assert found.excess == pytest.approx(double.excess, rel=0, abs=value)
-    assert found.bias == pytest.approx(double.bias, rel=0, abs=value)
-    assert found.primal - found.dual == pytest.approx(double.primal - double.dual, rel=0, abs=objective)
-    assert found.dual == pytest.approx(double.dual, rel=0, abs=found.objective_error + objective)
-    assert found.relative_gap >= double.relative_gap - 1e-9
+    assert (
+        np.abs(evaluation.values - double.values) <= evaluation.evaluated_point.value_error + evaluation.rounding
+    ).all()
+    assert evaluation.excess == pytest.approx(double.excess, rel=0, abs=value)
+    assert evaluation.bias == pytest.approx(double.bias, rel=0, abs=value)
+    assert evaluation.primal - evaluation.dual == pytest.approx(double.primal - double.dual, rel=0, abs=objective)
+    assert evaluation.dual == pytest.approx(double.dual, rel=0, abs=evaluation.objective_error + objective)
+    assert evaluation.relative_gap >= double.relative_gap - 1e-9
 
 
 def soft():
@@ -553,9 +559,9 @@ def test_objectives_are_true_at_once_where_they_decide_about_the_gap():
     X, y, solution = soft()
     proved, true = solution.certified.relative_gap, solution.certificate.relative_gap
     assert true < proved
-    found = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=0.5 * (proved + true))
-    assert (found.status, found.n_iter) == (Status.OPTIMAL, solution.n_iter)
-    assert found.certified.objective_error == 0.0
+    decided = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=0.5 * (proved + true))
+    assert (decided.status, decided.n_iter) == (Status.OPTIMAL, solution.n_iter)
+    assert decided.certified.objective_error == 0.0
     assert solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=2 * proved).certified.objective_error > 0.0
 
 
@@ -571,17 +577,17 @@ def test_two_ctrl_c_while_objectives_decide_keep_what_is_proved():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.solvers.certified_rounds.evaluate", pressed)
-        found = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=tol_gap)
-    assert found.status is Status.INTERRUPTED
-    assert found.certified.kkt_violation == solution.certified.kkt_violation
-    assert found.certified.objective_error > 0.0
+        stopped = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=tol_gap)
+    assert stopped.status is Status.INTERRUPTED
+    assert stopped.certified.kkt_violation == solution.certified.kkt_violation
+    assert stopped.certified.objective_error > 0.0
 
 
 def test_objective_errors_of_parts_add_up():
     parts = [soft()[2].certified, soft()[2].certified]
-    whole = combine(parts)
-    assert whole.objective_error == 2.0 * parts[0].objective_error
-    assert whole.relative_gap == relative_gap(whole.primal, whole.dual, whole.objective_error)
+    combined = combine(parts)
+    assert combined.objective_error == 2.0 * parts[0].objective_error
+    assert combined.relative_gap == relative_gap(combined.primal, combined.dual, combined.objective_error)
 
 
 def test_objectives_are_exact_with_many_free_variables_or_without_convexity():
@@ -595,20 +601,20 @@ def test_a_new_support_vector_is_evaluated_in_double_precision(monkeypatch):
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
-    new = int(np.flatnonzero(first.known.value_error)[0])
-    beta = first.known.beta.copy()
+    new = int(np.flatnonzero(first.evaluated_point.value_error)[0])
+    beta = first.evaluated_point.beta.copy()
     beta[new] = y[new]  # at its other bound, and optimal there because of a linear term
     without_row = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
     second = evaluate(without_row, gram, beta, before=first)
-    assert second.known.value_error[new] == 0.0
-    assert second.known.value_error.any()
+    assert second.evaluated_point.value_error[new] == 0.0
+    assert second.evaluated_point.value_error.any()
 
 
 def test_rounding_accumulates_over_partial_evaluations():
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
-    beta = first.known.beta.copy()
+    beta = first.evaluated_point.beta.copy()
     beta[np.flatnonzero(beta)[:3]] *= 0.5
     n_values = gram.n_values
     second = evaluate(problem, gram, beta, before=first)
@@ -734,8 +740,8 @@ def test_a_whole_is_the_sum_of_its_parts_and_as_good_as_the_worst():
     X, y = blobs()
     parts = [solved(X, y, C, RBF(gamma=0.5)).certificate for C in (0.1, 10.0)]
     parts[1] = replace(parts[1], status=Status.TIME_LIMIT)
-    whole = combine(parts)
-    assert whole.parts == tuple(parts)
+    combined = combine(parts)
+    assert combined.parts == tuple(parts)
     for name in (
         "primal",
         "dual",
@@ -747,14 +753,14 @@ def test_a_whole_is_the_sum_of_its_parts_and_as_good_as_the_worst():
         "seconds",
         "rounding",
     ):
-        assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
+        assert getattr(combined, name) == sum(getattr(part, name) for part in parts)
     for name in ("kkt_violation", "dual_infeasibility", "decision_error", "peak_memory_bytes"):
-        assert getattr(whole, name) == max(getattr(part, name) for part in parts)
-    assert whole.gap == whole.primal - whole.dual
-    assert whole.relative_gap == relative_gap(whole.primal, whole.dual)
-    assert whole.status is Status.TIME_LIMIT
+        assert getattr(combined, name) == max(getattr(part, name) for part in parts)
+    assert combined.gap == combined.primal - combined.dual
+    assert combined.relative_gap == relative_gap(combined.primal, combined.dual)
+    assert combined.status is Status.TIME_LIMIT
     # verify evaluates the point of the second part again, and finds it optimal.
-    assert whole.verify().status is Status.OPTIMAL
+    assert combined.verify().status is Status.OPTIMAL
     assert combine(parts[:1]) is parts[0]
 
 
@@ -871,7 +877,7 @@ def test_a_wrong_sum_is_corrected_without_free_variables():
             state.beta[:] = np.where(y > 0, problem.upper, 0.0)  # all variables are at bounds, and their sum is 20
             return iter(())
 
-    found = solve_certified(
+    solution = solve_certified(
         Careless(), "", problem, Gram(RBF(gamma=0.5), as_data(X)), control=Control(Limits(max_iter=1))
     )
-    assert found.certificate.dual_infeasibility <= 1e-12
+    assert solution.certificate.dual_infeasibility <= 1e-12

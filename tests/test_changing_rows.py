@@ -55,8 +55,8 @@ def values(machine, X):
 
 def assert_same(machine, other, X):
     """Check that two machines agree to 1e-6 of the largest decision value, and that the first is certified optimal."""
-    found, wanted = values(machine, X), values(other, X)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * max(1.0, np.abs(wanted).max()))
+    actual, wanted = values(machine, X), values(other, X)
+    np.testing.assert_allclose(actual, wanted, rtol=0, atol=1e-6 * max(1.0, np.abs(wanted).max()))
     assert machine.certificate_.status is Status.OPTIMAL
     assert machine.certificate_.verify().status is Status.OPTIMAL
     assert machine.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-6, abs=1e-8)
@@ -78,12 +78,12 @@ def test_forget_equals_a_fit_without_the_rows_and_partial_fit_undoes_it(name, se
     machine = MACHINES[name](C=10.0**log_C, kernel=kernel, gamma=0.3, tol=TIGHT)
     gone = np.random.default_rng(seed).choice(np.arange(4, n), k, replace=False)
     left = np.setdiff1d(np.arange(n), gone)
-    whole = clone(machine).fit(X, y, sample_weight=weights)
+    full_fit = clone(machine).fit(X, y, sample_weight=weights)
     assert machine.fit(X, y, sample_weight=weights).forget(gone) is machine
     assert_same(machine, clone(machine).fit(X[left], y[left], sample_weight=weights[left]), X)
     assert machine.shape_fit_ == (n - k, 3)
     machine.partial_fit(X[gone], y[gone], sample_weight=weights[gone])
-    assert_same(machine, whole, X)
+    assert_same(machine, full_fit, X)
     assert machine.shape_fit_ == (n, 3)
 
 
@@ -458,13 +458,13 @@ def test_an_updated_evaluation_equals_a_new_one():
     beta = solve(problem, gram, control=Control(Limits(tol=1e-6))).beta
     origin = np.concatenate([np.arange(50, 800), np.full(100, -1)])
     later, later_gram = c_svc(signs[50:], 3.0), Gram(RBF(gamma=0.3), as_data(X[50:]))
-    found = carry_over(evaluate(problem, gram, beta), problem, gram, later, later_gram, origin)
+    carried = carry_over(evaluate(problem, gram, beta), problem, gram, later, later_gram, origin)
     point = np.concatenate([beta[50:], np.zeros(100)])
-    np.testing.assert_array_equal(found.known.beta, point)
+    np.testing.assert_array_equal(carried.evaluated_point.beta, point)
     exact = later_gram.block() @ point
-    assert np.abs(found.values - exact)[found.known.value_error == 0.0].max() <= found.rounding
-    assert (np.abs(found.values - exact) <= found.known.value_error + found.rounding).all()
-    assert found.dual_infeasibility == pytest.approx(abs(point.sum()))
+    assert np.abs(carried.values - exact)[carried.evaluated_point.value_error == 0.0].max() <= carried.rounding
+    assert (np.abs(carried.values - exact) <= carried.evaluated_point.value_error + carried.rounding).all()
+    assert carried.dual_infeasibility == pytest.approx(abs(point.sum()))
 
 
 def test_changed_limits_hold_for_machines_without_changed_rows_too():
@@ -517,12 +517,12 @@ def test_ends_of_the_interval_of_biases_are_in_double_precision():
 
     problem, gram = part(np.arange(1200))
     beta = solve(problem, rows, control=Control(Limits(tol=1e-6))).beta
-    known = evaluate(problem, gram, beta)
-    assert known.n_free == 0 < known.known.value_error.max()
+    evaluation = evaluate(problem, gram, beta)
+    assert evaluation.n_free == 0 < evaluation.evaluated_point.value_error.max()
     # The rows that define the ends of the interval are removed.
     left = np.flatnonzero((np.abs(y) < 0.6) | (np.abs(y) > 0.9))
     later, later_gram = part(left)
     origin = np.concatenate([left, 1200 + left])
-    found = carry_over(known, problem, gram, later, later_gram, origin)
+    carried = carry_over(evaluation, problem, gram, later, later_gram, origin)
     wanted = evaluate(later, later_gram, beta[origin])
-    assert found.bias == pytest.approx(wanted.bias, abs=1e-14)
+    assert carried.bias == pytest.approx(wanted.bias, abs=1e-14)

@@ -147,8 +147,8 @@ def test_a_dense_svmlight_table_that_counts_from_one(mercer, tmp_path, task):
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 def test_fit_prints_a_certificate(mercer, table, kernel):
-    own = {"linear": [], "poly": ["--gamma", "0.1", "--degree", "2"], "rbf": ["--gamma", "0.1"]}[kernel]
-    arguments = ["--missing", "drop", "--kernel", kernel, "--C", "2", *own, "--out", "m"]
+    kernel_options = {"linear": [], "poly": ["--gamma", "0.1", "--degree", "2"], "rbf": ["--gamma", "0.1"]}[kernel]
+    arguments = ["--missing", "drop", "--kernel", kernel, "--C", "2", *kernel_options, "--out", "m"]
     status, out, err = mercer("fit", "patients.csv", "--target", "outcome", *arguments)
     assert status == 0
     words = " ".join(out.split())
@@ -200,12 +200,14 @@ def test_predict_keeps_columns_and_explains(mercer, model, tmp_path):
         "predict", model, "new.csv", "--keep-columns", "code", "--keep-columns", "site", "--explain"
     )
     assert status == 0
-    found = pd.read_csv(io.StringIO(out), dtype={"code": str})
-    assert found.columns[:5].tolist() == ["row", "code", "site", "label", "decision_value_well"]
-    assert found["code"][7] == "007"
+    predictions = pd.read_csv(io.StringIO(out), dtype={"code": str})
+    assert predictions.columns[:5].tolist() == ["row", "code", "site", "label", "decision_value_well"]
+    assert predictions["code"][7] == "007"
     wanted = explain(load_model(model), frame)
-    assert [name for name in found if name.startswith("contribution_")] == [f"contribution_{c}" for c in wanted.columns]
-    np.testing.assert_allclose(found[[f"contribution_{c}" for c in wanted.columns]], wanted.contributions)
+    assert [name for name in predictions if name.startswith("contribution_")] == [
+        f"contribution_{c}" for c in wanted.columns
+    ]
+    np.testing.assert_allclose(predictions[[f"contribution_{c}" for c in wanted.columns]], wanted.contributions)
     _, _, err = mercer("predict", model, "new.csv", "--keep-columns", "codes")
     assert "there is no column 'codes'; did you mean 'code'?" in err
     frame.assign(label="x").to_csv(tmp_path / "clash.csv", index=False)
@@ -1090,8 +1092,8 @@ def test_a_fit_without_time_for_probabilities_is_an_error_and_replaces_no_model(
     monkeypatch.setattr("mercer.estimators._probabilities.in_time", lambda *_, **__: None)
     monkeypatch.setattr("mercer.studies.cli.fit.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__))
     command = "fit", "pay.csv", "--target", "site", "--probability", *options, "--out", "m"
-    found, _, err = mercer(*command)
-    assert found == (130 if status == 130 else 0)
+    exit_status, _, err = mercer(*command)
+    assert exit_status == (130 if status == 130 else 0)
     assert "warning: the model knows no probabilities: these come from a pass after the fit, which did not end" in err
     assert f"hint: {hint}" in err
     assert "probability=" not in err
@@ -1172,7 +1174,7 @@ def test_an_output_that_is_a_loop_of_links_is_refused_at_once(mercer, model, tmp
 
 
 @pytest.mark.parametrize(
-    ("command", "own"),
+    ("command", "output"),
     [
         (("fit", "patients.csv", "--target", "outcome", "--kernel", "linear", "--out", "f"), "m.mercer"),
         (("predict", "m.mercer", "patients.csv", "--out", "f"), "p.csv"),
@@ -1180,7 +1182,7 @@ def test_an_output_that_is_a_loop_of_links_is_refused_at_once(mercer, model, tmp
         (("convert", "patients.csv", "f", "--model", "m.mercer"), "data"),
     ],
 )
-def test_only_outputs_of_the_same_command_are_written_over(mercer, model, command, own):
+def test_only_outputs_of_the_same_command_are_written_over(mercer, model, command, output):
     assert mercer("predict", "m.mercer", "patients.csv", "--out", "p.csv")[0] == 0
     assert mercer("convert", "m.mercer", "libsvm")[0] == 0
     assert mercer("convert", "patients.csv", "data", "--model", "m.mercer")[0] == 0
@@ -1188,7 +1190,7 @@ def test_only_outputs_of_the_same_command_are_written_over(mercer, model, comman
     for foreign in (b"label,age\n1,2\n", b"PK\x03\x04 another archive", b"\xff\x00", *outputs.values()):
         pathlib.Path("f").write_bytes(foreign)
         status, _, err = mercer(*command)
-        if foreign == outputs[own]:
+        if foreign == outputs[output]:
             assert status == 0, err
             continue
         assert status == 1

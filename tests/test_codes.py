@@ -29,7 +29,7 @@ def with_code(values, code, share):
     return cells
 
 
-def found(cells, kind=None):
+def codes_in(cells, kind=None):
     return codes(Table(("x",), (cells,)), [column_of("x", cells, kind)])
 
 
@@ -38,7 +38,7 @@ def found(cells, kind=None):
     ("values", "code"), [(AGES, -999.0), (AGES, 9999.0), (NORMAL, -99.0), (NORMAL, 999.0), (100 * AGES, -9999.0)]
 )
 def test_codes_are_found_in_any_share_of_a_column(values, code, share):
-    (finding,) = found(with_code(values, code, share))
+    (finding,) = codes_in(with_code(values, code, share))
     assert f"{code:.0f}; then" in finding.remedy
     assert "--na" in finding.remedy
     assert finding.numbers["rows"] == max(1, round(share * 500))
@@ -48,16 +48,16 @@ def test_codes_are_found_in_any_share_of_a_column(values, code, share):
     ("values", "code"), [(AGES, 0.0), (AGES, -1.0), (RATINGS, 9.0), (RATINGS, -9.0), (RATINGS, 99.0)]
 )
 def test_small_codes_are_found_if_no_other_number_is_near(values, code):
-    (finding,) = found(with_code(values, code, 0.04))
+    (finding,) = codes_in(with_code(values, code, 0.04))
     assert finding.remedy.startswith(f"If it is one, say --na x={code:.0f};")
 
 
 def test_a_date_far_from_all_others_is_a_code():
     days = [f"2024-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(100)]
-    (finding,) = found(text(*days, "9999-12-31", "9999-12-31"), "ymd")
+    (finding,) = codes_in(text(*days, "9999-12-31", "9999-12-31"), "ymd")
     assert finding.sentence.startswith("'9999-12-31' in 2 rows of column 'x' looks like a code")
     assert "--na 9999-12-31" in finding.remedy
-    assert found(text(*days), "ymd") == []
+    assert codes_in(text(*days), "ymd") == []
 
 
 ORDINARY = {
@@ -74,7 +74,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("case", ORDINARY)
 def test_ordinary_numbers_are_no_codes(case):
-    assert found(ORDINARY[case]) == []
+    assert codes_in(ORDINARY[case]) == []
 
 
 def test_spellings_of_categories_are_named_with_the_option_that_merges_them():

@@ -72,13 +72,13 @@ def test_a_hostile_search_finds_no_row_beyond_the_bound(name, tol):
     random = np.random.default_rng(1)
     rows = np.vstack([X, 3.0 * X, X[random.integers(200, size=100)] + 0.1 * random.normal(size=(100, 3))])
     rows = np.vstack([rows, 1e-3 * X[:20], 100.0 * X[:20]]).clip(-30.0, 30.0)
-    found = excess(machine, small, rows)
+    actual = excess(machine, small, rows)
     for step in (1.0, 0.3, 0.1, 0.03, 0.01) * 3:  # the rows nearest to the bound move towards it
-        best = rows[np.argsort(-found)[:60]]
+        best = rows[np.argsort(-actual)[:60]]
         rows = np.vstack([best, best + step * random.normal(size=best.shape), best * (1.0 + step * random.normal())])
         rows = rows.clip(-30.0, 30.0)  # exponentials of larger ones overflow
-        found = excess(machine, small, rows)
-    assert found.max() <= 1.0
+        actual = excess(machine, small, rows)
+    assert actual.max() <= 1.0
 
 
 @pytest.mark.parametrize("name", ["rbf", "linear", "polynomial", "svr", "ridge", "logistic", "pairs"])

@@ -37,7 +37,7 @@ from mercer import (
 )
 from mercer.features.landmarks import SCHEMES
 
-_PUBLIC = [found for found in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(found)]
+_PUBLIC = [public for public in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(public)]
 ESTIMATORS = [
     KernelSearchCV(SVC(), C=[0.1, 1.0], cv=2) if kind is KernelSearchCV else kind()
     for kind in _PUBLIC
@@ -182,8 +182,8 @@ def test_all_public_names_exist_in_a_new_process_without_extras():
     assert modules
     for name, module in (one.split("=") for one in modules):
         assert module == f"mercer.{name}"
-        public = [found for found in vars(import_module(module)) if not found.startswith("_")]
-        assert [found for found in public if not inspect.ismodule(getattr(import_module(module), found))]
+        public = [name for name in vars(import_module(module)) if not name.startswith("_")]
+        assert [name for name in public if not inspect.ismodule(getattr(import_module(module), name))]
     assert set(mercer._MODULES).isdisjoint(dir(mercer))
 
 

@@ -48,19 +48,19 @@ BY_CHANCE = {
 @pytest.mark.parametrize("name", COPIED)
 def test_copies_are_told_from_rows_that_differ(name):
     rows = COPIED[name]
-    found = equal_rows(rows)
-    assert found.are_copies
+    equal = equal_rows(rows)
+    assert equal.are_copies
     unique, inverse = np.unique(rows, axis=0, return_inverse=True)
-    assert found.n_repeated == len(rows) - len(unique)
-    np.testing.assert_array_equal(Together.by(inverse.ravel()).groups, found.groups)
+    assert equal.n_repeated == len(rows) - len(unique)
+    np.testing.assert_array_equal(Together.by(inverse.ravel()).groups, equal.groups)
 
 
 @pytest.mark.parametrize("name", BY_CHANCE)
 def test_few_values_explain_equal_rows(name):
-    found = equal_rows(BY_CHANCE[name])
-    assert found.n_repeated > 0
-    assert found.by_chance
-    assert not found.are_copies
+    equal = equal_rows(BY_CHANCE[name])
+    assert equal.n_repeated > 0
+    assert equal.by_chance
+    assert not equal.are_copies
 
 
 @given(st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 4), st.booleans())
@@ -69,18 +69,18 @@ def test_equal_rows_do_not_depend_on_order_or_storage(seed, n, p, text):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 3, size=(n, p)).astype(np.float64)
     order, columns = rng.permutation(n), rng.permutation(p)
-    found = equal_rows(X)
+    equal = equal_rows(X)
     other = equal_rows(X[order][:, columns])
-    np.testing.assert_array_equal(Together.by(found.groups[order]).groups, other.groups)
-    assert other.by_chance == found.by_chance
+    np.testing.assert_array_equal(Together.by(equal.groups[order]).groups, other.groups)
+    assert other.by_chance == equal.by_chance
     frame = pd.DataFrame(X)
-    np.testing.assert_array_equal(equal_rows(frame.astype(str) if text else frame).groups, found.groups)
-    np.testing.assert_array_equal(equal_rows(sparse.csr_array(X)).groups, found.groups)
+    np.testing.assert_array_equal(equal_rows(frame.astype(str) if text else frame).groups, equal.groups)
+    np.testing.assert_array_equal(equal_rows(sparse.csr_array(X)).groups, equal.groups)
 
 
 def test_cells_that_are_the_same_value_are_equal():
-    found = equal_rows(np.array([[0.0, np.nan], [-0.0, np.nan], [0.0, 1.0]]))
-    np.testing.assert_array_equal(found.groups, [0, 0, 1])
+    equal = equal_rows(np.array([[0.0, np.nan], [-0.0, np.nan], [0.0, 1.0]]))
+    np.testing.assert_array_equal(equal.groups, [0, 0, 1])
     np.testing.assert_array_equal(equal_rows(["ab", "c", "ab"]).groups, [0, 1, 0])
     np.testing.assert_array_equal(equal_rows([{"a": 1}, {"a": 1}]).groups, [0, 1])  # of no kind that can be compared
 
@@ -155,12 +155,12 @@ def noise(times, n=40, seed=5):
 
 
 def test_copies_of_noise_stay_noise():
-    found = study(noise(3), "t", n_folds=3)
-    sealed = found.arranged.equal.groups[found.sealed.open(lambda rows: rows, "peek").value]
-    assert not set(sealed) & set(found.arranged.equal.groups[found.sealed.rest])
-    assert found.svm.test.accuracy.low < 0.5
-    assert found.svm.test.accuracy.high - found.svm.test.accuracy.low > 0.4  # ten rows, not thirty
-    assert any("80 of 120 rows (66.7%) are copies" in note for note in prose.cautions(found))
+    studied = study(noise(3), "t", n_folds=3)
+    sealed = studied.arranged.equal.groups[studied.sealed.open(lambda rows: rows, "peek").value]
+    assert not set(sealed) & set(studied.arranged.equal.groups[studied.sealed.rest])
+    assert studied.svm.test.accuracy.low < 0.5
+    assert studied.svm.test.accuracy.high - studied.svm.test.accuracy.low > 0.4  # ten rows, not thirty
+    assert any("80 of 120 rows (66.7%) are copies" in note for note in prose.cautions(studied))
     apart = study(noise(3), "t", n_folds=3, copies="apart")
     assert apart.svm.test.accuracy.value > 0.9
     assert any("equal a row that was learnt from" in note for note in prose.cautions(apart))
@@ -212,9 +212,9 @@ def test_groups_are_parted_in_the_same_way_in_every_order_of_the_rows(name):
             table, truth, arranger, ColumnOptions(), test_size=0.25, n_folds=3, seed=0, are_numbers=False
         )
         assert arranged.units is not None
-        own, rest = order[sealed.rest], truth.of(table, sealed.rest)
+        rest_rows, rest = order[sealed.rest], truth.of(table, sealed.rest)
         folds = folds_of(arranged.of(sealed.rest), rest, 3, 0)
-        parts.append([sorted(own), *(sorted(own[validation]) for _, validation in folds)])
+        parts.append([sorted(rest_rows), *(sorted(rest_rows[validation]) for _, validation in folds)])
     assert parts[0] == parts[1] == parts[2]
 
 
@@ -228,13 +228,13 @@ def patients(seed=1):
 
 def test_rows_of_a_group_stay_together_in_a_study():
     frame = patients()
-    found = study(frame, "t", groups="owner", n_folds=3)
+    studied = study(frame, "t", groups="owner", n_folds=3)
     owner = frame["owner"].to_numpy()
-    free = np.setdiff1d(np.arange(240), found.test_rows)
-    assert not set(owner[found.test_rows]) & set(owner[free])
-    assert "owner" in found.column_choice.left_out
-    assert found.svm.test.accuracy.low < 0.5
-    assert any("30 groups, of which 8 are sealed" in note for note in prose.cautions(found))
+    free = np.setdiff1d(np.arange(240), studied.test_rows)
+    assert not set(owner[studied.test_rows]) & set(owner[free])
+    assert "owner" in studied.column_choice.left_out
+    assert studied.svm.test.accuracy.low < 0.5
+    assert any("30 groups, of which 8 are sealed" in note for note in prose.cautions(studied))
 
 
 def test_a_study_in_time_seals_the_last_rows():
@@ -243,12 +243,12 @@ def test_a_study_in_time_seals_the_last_rows():
     x = rng.normal(size=200)
     frame = pd.DataFrame({"day": days, "x": x, "t": np.where(x + 0.3 * rng.normal(size=200) > 0, "up", "down")})
     frame = frame.sample(frac=1, random_state=1, ignore_index=True)
-    found = study(frame, "t", time_column="day", n_folds=3)
-    assert frame["day"][found.test_rows].min() == "2024-05-30"
-    assert len(found.test_rows) == 50
-    assert found.svm.test.accuracy.value > 0.7
-    assert 0.7 < found.svm.cv <= 1.0
-    assert "day" not in found.column_choice.features
+    studied = study(frame, "t", time_column="day", n_folds=3)
+    assert frame["day"][studied.test_rows].min() == "2024-05-30"
+    assert len(studied.test_rows) == 50
+    assert studied.svm.test.accuracy.value > 0.7
+    assert 0.7 < studied.svm.cv <= 1.0
+    assert "day" not in studied.column_choice.features
 
 
 def test_groups_in_time_are_as_late_as_their_last_row():
@@ -256,18 +256,18 @@ def test_groups_in_time_are_as_late_as_their_last_row():
     frame = patients().assign(day=rng.integers(0, 40, 240))
     frame["day"] += 30 * (frame["owner"].str[1:].astype(int) // 5)  # patients come one after another, with overlaps
     last = frame.groupby("owner")["day"].transform("max").to_numpy()
-    found = study(frame, "t", groups="owner", time_column="day", n_folds=2, kernel="linear")
-    free = found.column_choice.rows[found.sealed.rest]
-    assert not set(frame["owner"][found.test_rows]) & set(frame["owner"][free])
-    assert frame["day"][free].max() < last[found.test_rows].min()
-    assert len(found.test_rows) >= 60
+    studied = study(frame, "t", groups="owner", time_column="day", n_folds=2, kernel="linear")
+    free = studied.column_choice.rows[studied.sealed.rest]
+    assert not set(frame["owner"][studied.test_rows]) & set(frame["owner"][free])
+    assert frame["day"][free].max() < last[studied.test_rows].min()
+    assert len(studied.test_rows) >= 60
     for train, validation in folds_of(
-        found.arranged.of(found.sealed.rest), found.column_choice.truth.of(as_table(frame), free), 2, 0
+        studied.arranged.of(studied.sealed.rest), studied.column_choice.truth.of(as_table(frame), free), 2, 0
     ):
         assert frame["day"][free[train]].max() < last[free[validation]].min()
         assert not set(frame["owner"][free[train]]) & set(frame["owner"][free[validation]])
-    assert found.arranged.units is not None
-    notes = " ".join(prose.cautions(found))
+    assert studied.arranged.units is not None
+    notes = " ".join(prose.cautions(studied))
     assert "as late as the last of them by “day”" in notes
     assert "The sealed rows are the last ones" not in notes
     sealed = SealedSplit(frame[list("abc")], frame["t"], groups=frame["owner"], time=frame["day"])
@@ -276,9 +276,9 @@ def test_groups_in_time_are_as_late_as_their_last_row():
 
 def test_groups_may_have_rows_of_every_class():
     frame = patients().assign(t=np.tile(list("xy"), 120))
-    found = study(frame, "t", groups="owner", n_folds=3)
-    assert sorted(found.model.prediction_kind.names) == ["x", "y"]
-    assert not set(frame["owner"][found.test_rows]) & set(frame["owner"].drop(found.test_rows))
+    studied = study(frame, "t", groups="owner", n_folds=3)
+    assert sorted(studied.model.prediction_kind.names) == ["x", "y"]
+    assert not set(frame["owner"][studied.test_rows]) & set(frame["owner"].drop(studied.test_rows))
 
 
 @pytest.mark.parametrize(
@@ -312,9 +312,9 @@ def test_a_sealed_split_keeps_copies_together():
     free = {tuple(row) for row in sealed.X_rest}
     hidden = np.setdiff1d(np.arange(120), sealed.rest)
     assert not free & {tuple(row) for row in X[hidden]}
-    found = sealed.open(SVC(C=100.0, gamma=10.0).fit(sealed.X_rest, sealed.y_rest))
-    assert found.grouped
-    assert found.interval.high - found.interval.low > 0.35
+    estimate = sealed.open(SVC(C=100.0, gamma=10.0).fit(sealed.X_rest, sealed.y_rest))
+    assert estimate.grouped
+    assert estimate.interval.high - estimate.interval.low > 0.35
     apart = SealedSplit(X, y, copies="apart")
     assert apart.n_copies == 0
     assert apart.open(SVC(C=100.0, gamma=10.0).fit(apart.X_rest, apart.y_rest)).value < 0.1
@@ -362,19 +362,19 @@ def test_a_relation_that_changes_with_time_is_said_before_the_headline():
     rng = np.random.default_rng(0)
     x, late = rng.normal(size=200), np.arange(200) >= 150
     frame = pd.DataFrame({"day": np.arange(200), "x": x, "t": np.where((x > 0) != late, "up", "down")})
-    found = study(frame, "t", time_column="day", n_folds=3, kernel="linear")
-    assert found.svm.test.accuracy.high < 0.5
-    sentences = [doubt.sentence for doubt in prose.doubts(found)]
+    studied = study(frame, "t", time_column="day", n_folds=3, kernel="linear")
+    assert studied.svm.test.accuracy.high < 0.5
+    sentences = [doubt.sentence for doubt in prose.doubts(studied)]
     assert any("did worse than always answering" in one and "changed with time" in one for one in sentences), sentences
-    assert "No: it did worse than" in prose.worth(found)
-    assert not any("fits its training rows closely" in note for note in prose.cautions(found))
-    assert prose.more_rows(found) == ""
+    assert "No: it did worse than" in prose.worth(studied)
+    assert not any("fits its training rows closely" in note for note in prose.cautions(studied))
+    assert prose.more_rows(studied) == ""
 
 
 def test_groups_that_were_found_by_nearness_are_a_doubt():
-    found = study(patients().drop(columns="owner"), "t", n_folds=3, kernel="rbf")
-    assert found.arranged.near is not None
-    assert any("a group may have been found in parts" in doubt.sentence for doubt in prose.doubts(found))
+    studied = study(patients().drop(columns="owner"), "t", n_folds=3, kernel="rbf")
+    assert studied.arranged.near is not None
+    assert any("a group may have been found in parts" in doubt.sentence for doubt in prose.doubts(studied))
 
 
 @pytest.mark.parametrize("kind", ["numbers", "datetime64", "pandas"])

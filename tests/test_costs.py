@@ -91,9 +91,9 @@ def test_the_least_expected_cost_by_hand():
 
 def test_class_weights_follow_from_costs():
     counts = np.array([30, 20, 50])
-    found = weights_by_cost(cost_matrix("a:b=9", NAMES), counts)
-    np.testing.assert_allclose(found / found[1], [5.0, 1.0, 1.0])
-    assert found @ counts == pytest.approx(100.0)
+    weights = weights_by_cost(cost_matrix("a:b=9", NAMES), counts)
+    np.testing.assert_allclose(weights / weights[1], [5.0, 1.0, 1.0])
+    assert weights @ counts == pytest.approx(100.0)
     free = weights_by_cost(cost_matrix("a:b=0,a:c=0", NAMES), counts)
     assert free[0] == pytest.approx(1e-3 * free[1])
 
@@ -106,30 +106,30 @@ def costly(request):
 
 
 def test_predictions_have_the_least_expected_cost(costly):
-    frame, found = costly
-    model, test = found.model, found.svm.test
-    rows = frame.iloc[found.test_rows]
+    frame, studied = costly
+    model, test = studied.model, studied.svm.test
+    rows = frame.iloc[studied.test_rows]
     probabilities = model.probabilities(rows)
-    expected = np.array(found.goal.labels)[(probabilities @ model.costs).argmin(axis=1)]
+    expected = np.array(studied.goal.labels)[(probabilities @ model.costs).argmin(axis=1)]
     assert model.predict(rows).tolist() == expected.tolist()
     assert model.answer(rows)[0].tolist() == expected.tolist()
-    assert np.array(found.goal.labels)[test.predicted].tolist() == expected.tolist()
-    truth = np.array([found.goal.labels.index(label) for label in rows[frame.columns[-1]]])
-    assert found.goal.main(test).value == pytest.approx(model.costs[truth, test.predicted].mean())
+    assert np.array(studied.goal.labels)[test.predicted].tolist() == expected.tolist()
+    truth = np.array([studied.goal.labels.index(label) for label in rows[frame.columns[-1]]])
+    assert studied.goal.main(test).value == pytest.approx(model.costs[truth, test.predicted].mean())
     assert verify(model, frame).ok
-    assert set(expected) == set(found.goal.labels)
+    assert set(expected) == set(studied.goal.labels)
 
 
 def test_settings_are_chosen_by_the_mean_cost(costly):
-    _, found = costly
-    assert found.search.best.figure == pytest.approx(max(cell.figure for cell in found.search.cells))
-    constant = found.contenders[-1]
-    counts = np.bincount(found.svm.train.codes)
-    assert constant.test.predicted[0] == (counts @ found.model.costs).argmin()
-    text = " ".join(prose.summary(found))
+    _, studied = costly
+    assert studied.search.best.figure == pytest.approx(max(cell.figure for cell in studied.search.cells))
+    constant = studied.contenders[-1]
+    counts = np.bincount(studied.svm.train.codes)
+    assert constant.test.predicted[0] == (counts @ studied.model.costs).argmin()
+    text = " ".join(prose.summary(studied))
     assert "had the lowest cross-validated mean cost" in text
     assert "Its mean cost, by which it was chosen, was" in text
-    assert by_costs(found.goal.labels, found.model.costs) in text
+    assert by_costs(studied.goal.labels, studied.model.costs) in text
 
 
 def test_the_cost_of_a_candidate_is_that_of_probabilities_calibrated_on_other_folds():
@@ -138,7 +138,7 @@ def test_the_cost_of_a_candidate_is_that_of_probabilities_calibrated_on_other_fo
     splits = stratified_folds(codes, 3, 0)
     folds = encoded_folds(table.without(["state"]), codes, splits, TableEncoder())
     goal = ToClassify.asked(["sick", "well"], codes, cost="sick:well=12")
-    found = search(folds, goal, kernels=[KernelChoice("linear")], C_grid=[1.0], extend=False, tol=1e-8).cells[0]
+    cell = search(folds, goal, kernels=[KernelChoice("linear")], C_grid=[1.0], extend=False, tol=1e-8).cells[0]
     values = [
         SVC(kernel="linear", class_weight=dict(enumerate(goal.weights)), tol=1e-8)
         .fit(fold.X[fold.train], codes[fold.train])
@@ -152,16 +152,16 @@ def test_the_cost_of_a_candidate_is_that_of_probabilities_calibrated_on_other_fo
         sigmoid = fit_sigmoid(np.concatenate([values[j] for j in others]), truth == 1, free=True)
         predicted = np.where(sigmoid(values[k])[:, 0] * 12 > sigmoid(values[k])[:, 1], 0, 1)
         costs.append(goal.costs[codes[fold.validation], predicted].sum())
-    assert found.errors == tuple(costs)
+    assert cell.errors == tuple(costs)
     assert goal.figure(sum(costs)) == -sum(costs) / 300
 
 
 def test_a_model_file_keeps_the_costs(costly, tmp_path):
-    frame, found = costly
-    save_model(tmp_path / "m.mercer", found.model)
+    frame, studied = costly
+    save_model(tmp_path / "m.mercer", studied.model)
     loaded = load_model(tmp_path / "m.mercer")
-    np.testing.assert_array_equal(loaded.costs, found.model.costs)
-    assert loaded.predict(frame).tolist() == found.model.predict(frame).tolist()
+    np.testing.assert_array_equal(loaded.costs, studied.model.costs)
+    assert loaded.predict(frame).tolist() == studied.model.predict(frame).tolist()
 
 
 BAD_COSTS = {
@@ -177,17 +177,17 @@ BAD_COSTS = {
 @pytest.mark.parametrize("case", BAD_COSTS)
 def test_files_with_costs_that_cannot_be_are_refused(case):
     costs, message = BAD_COSTS[case]
-    found = two_classes().model
-    manifest = manifest_of(found) | {"costs": costs}
+    model = two_classes().model
+    manifest = manifest_of(model) | {"costs": costs}
     with pytest.raises(ModelFileError, match=message):
-        model_of(manifest, arrays_of(found))
+        model_of(manifest, arrays_of(model))
 
 
 def test_costs_without_probabilities_are_refused():
-    found = two_classes().model
-    manifest = manifest_of(found) | {"calibration": None}
+    model = two_classes().model
+    manifest = manifest_of(model) | {"calibration": None}
     with pytest.raises(ModelFileError, match="it has costs, but no probabilities"):
-        model_of(manifest, arrays_of(found))
+        model_of(manifest, arrays_of(model))
 
 
 _FOUND = []
@@ -234,8 +234,8 @@ def mercer(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("machine", ["svc", "nu-svc", "logistic", "linear-logistic"])
 def test_a_fit_with_costs_by_command(mercer, machine):
     Path("costs.csv").write_text("true,0,1\n0,0,1\n1,9,0\n", encoding="utf-8")
-    own = ("--nu", "0.1") if machine == "nu-svc" else ()
-    options = ("--target", "state", "--machine", machine, *own, "--out")
+    nu_options = ("--nu", "0.1") if machine == "nu-svc" else ()
+    options = ("--target", "state", "--machine", machine, *nu_options, "--out")
     status, out, err = mercer("fit", "t.csv", *options, "m.mercer", "--cost", "costs.csv")
     assert status == 0, err
     assert "So “1” is predicted where its probability is at least 10.0%." in out
@@ -281,18 +281,18 @@ def test_costs_that_cannot_be_used_by_command(mercer, arguments, message):
 
 
 def test_thresholds_are_chosen_on_open_rows_and_judged_on_sealed_ones(costly):
-    frame, found = costly
-    thresholds = decisions.thresholds_of(found)
-    if len(found.goal.labels) > 2:
+    frame, studied = costly
+    thresholds = decisions.thresholds_of(studied)
+    if len(studied.goal.labels) > 2:
         assert thresholds is None
-        assert "thresholds" not in prose.phrasing_of(found).pictures(found)
+        assert "thresholds" not in prose.phrasing_of(studied).pictures(studied)
         return
     assert (thresholds.label, thresholds.sign, thresholds.values.size) == ("sick", -1, 225)
-    rows = frame.iloc[found.test_rows]
-    values, sick = found.model.scores(rows), (rows["state"] == "sick").to_numpy()
+    rows = frame.iloc[studied.test_rows]
+    values, sick = studied.model.scores(rows), (rows["state"] == "sick").to_numpy()
     for one in thresholds.tuned:
-        own = thresholds.values > one.unsealed.value
-        assert one.unsealed.true_positive == np.sum(own & thresholds.positive)
+        is_positive = thresholds.values > one.unsealed.value
+        assert one.unsealed.true_positive == np.sum(is_positive & thresholds.positive)
         predicted = -values > one.unsealed.value
         assert one.sealed.recall == predicted[sick].mean()
         assert one.sealed.false_positive_rate == predicted[~sick].mean()
@@ -309,28 +309,28 @@ def test_thresholds_are_chosen_on_open_rows_and_judged_on_sealed_ones(costly):
 
 
 def test_decision_values_of_folds_are_those_of_machines_without_the_fold():
-    found = two_classes()
+    studied = two_classes()
     table = as_table(rare_class(120, 0.3))
-    values = found.insight.curve.held_out
+    values = studied.insight.curve.held_out
     codes = (table["state"] == "well").astype(int)
-    rest = np.setdiff1d(np.arange(120), found.test_rows)
+    rest = np.setdiff1d(np.arange(120), studied.test_rows)
     for _, validation in stratified_folds(codes[rest], 2, 0):
         train = rest[np.setdiff1d(np.arange(rest.size), validation)]
         encoder = TableEncoder().fit(table.without(["state"]).take(train))
-        machine = SVC(C=found.search.best.C, kernel="linear", tol=1e-8)
-        machine.set_params(class_weight=dict(enumerate(found.goal.weights)))
+        machine = SVC(C=studied.search.best.C, kernel="linear", tol=1e-8)
+        machine.set_params(class_weight=dict(enumerate(studied.goal.weights)))
         machine.fit(encoder.transform(table.take(train)), codes[train])
         expected = machine.decision_function(encoder.transform(table.take(rest[validation])))
         np.testing.assert_allclose(values[validation, 0], expected, atol=0.01)
 
 
 def test_the_page_shows_other_thresholds():
-    found = two_classes()
-    page = render(found)
+    studied = two_classes()
+    page = render(studied)
     assert "<h3>Other thresholds</h3>" in page
     assert "“sick” where<br>decision_value_well is" in page
     assert page.count('id="thresholds-') > 0
-    for one in decisions.thresholds_of(found).tuned:
+    for one in decisions.thresholds_of(studied).tuned:
         assert f'<th scope="row">{one.goal}</th>' in page
 
 

@@ -199,11 +199,11 @@ def test_variance_is_stable_and_zero_for_equal_entries(make):
 @both
 def test_figures_do_not_depend_on_blocks(make, monkeypatch):
     X, w = table(40, 3), np.arange(40) % 3
-    whole = make(X)
-    expected = whole.variance(w), whole.sq_norms(), whole.column_scales()[1], whole.sq_distances(whole)
+    full = make(X)
+    expected = full.variance(w), full.sq_norms(), full.column_scales()[1], full.sq_distances(full)
     monkeypatch.setattr("mercer.data.rows._BLOCK_ENTRIES", 7)
-    found = whole.variance(w), whole.sq_norms(), whole.column_scales()[1], whole.sq_distances(whole)
-    for one, other in zip(expected, found, strict=True):
+    figures = full.variance(w), full.sq_norms(), full.column_scales()[1], full.sq_distances(full)
+    for one, other in zip(expected, figures, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-16)
 
 
@@ -234,11 +234,11 @@ def test_inner_products_and_distances(left, right, offset):
     a, b = left[1](A), right[1](B)
     np.testing.assert_allclose(a.inner(b), A @ B.T, rtol=1e-12)
     exact = ((A[:, None] - B) ** 2).sum(axis=-1)
-    found = a.sq_distances(b)
-    np.testing.assert_allclose(found, exact, rtol=1e-11, atol=0)
-    assert found[3, 2] == 0.0
-    assert (found >= 0).all()
-    assert found.dtype == a.inner(b).dtype == np.float64
+    distances = a.sq_distances(b)
+    np.testing.assert_allclose(distances, exact, rtol=1e-11, atol=0)
+    assert distances[3, 2] == 0.0
+    assert (distances >= 0).all()
+    assert distances.dtype == a.inner(b).dtype == np.float64
 
 
 def test_single_precision_rows_are_multiplied_in_double():

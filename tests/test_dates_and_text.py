@@ -49,8 +49,8 @@ def chosen(cells, **options):
 def texts(n, seed=0):
     """Different texts of four to nine words."""
     rng = random.Random(seed)
-    found = {" ".join(rng.choices(WORDS, k=rng.randint(4, 9))) for _ in range(2 * n)}
-    return sorted(found)[:n]
+    made = {" ".join(rng.choices(WORDS, k=rng.randint(4, 9))) for _ in range(2 * n)}
+    return sorted(made)[:n]
 
 
 DATES = {
@@ -89,10 +89,10 @@ DATES = {
 @pytest.mark.parametrize("cell", DATES)
 def test_dates_are_read(cell):
     order = "mdy" if "/31/" in cell else "dmy"
-    found = read_date(f" {cell} ", order)
-    if isinstance(found, datetime):
-        found = (found - found.utcoffset()).replace(tzinfo=None)
-    assert found == DATES[cell]
+    moment = read_date(f" {cell} ", order)
+    if isinstance(moment, datetime):
+        moment = (moment - moment.utcoffset()).replace(tzinfo=None)
+    assert moment == DATES[cell]
 
 
 @pytest.mark.parametrize(
@@ -276,9 +276,9 @@ def test_what_columns_hold_does_not_depend_on_the_order_of_rows_on_copies_or_on_
 def test_a_study_learns_from_a_weekday(tmp_path):
     days = pd.date_range("2023-01-01", periods=240)
     frame = pd.DataFrame({"seen": days, "y": np.where(days.day_of_week >= 5, "busy", "quiet")})
-    found = study(frame, "y", n_folds=3)
-    assert found.svm.test.accuracy.value == 1.0
-    save_model(tmp_path / "m.mercer", found.model)
+    studied = study(frame, "y", n_folds=3)
+    assert studied.svm.test.accuracy.value == 1.0
+    save_model(tmp_path / "m.mercer", studied.model)
     loaded = load_model(tmp_path / "m.mercer")
     assert verify(loaded, frame).findings == ()
     later = pd.DataFrame({"seen": ["2024-06-01", "2024-06-03"]})
@@ -417,10 +417,10 @@ def test_a_study_of_one_column_of_text(tmp_path):
     frame = pd.DataFrame({"message": cells + calm, "y": ["spam"] * 80 + ["ham"] * 80})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = study(frame, "y", n_folds=3)
-    assert found.svm.test.accuracy.value >= 0.9
-    assert "Column 'message' holds free text: the weights (TF-IDF) of" in str(found.column_choice.notes[0])
-    save_model(tmp_path / "m.mercer", found.model)
+        studied = study(frame, "y", n_folds=3)
+    assert studied.svm.test.accuracy.value >= 0.9
+    assert "Column 'message' holds free text: the weights (TF-IDF) of" in str(studied.column_choice.notes[0])
+    save_model(tmp_path / "m.mercer", studied.model)
     assert verify(load_model(tmp_path / "m.mercer"), as_table(frame)).findings == ()
 
 
@@ -430,9 +430,9 @@ def test_codes_that_decide_the_label_are_learnt_however_many_there_are():
     rows = [row for row in rows for _ in range(4)]
     rng.shuffle(rows)
     frame = pd.DataFrame(rows, columns=["code", "t"]).assign(a=np.random.default_rng(0).normal(size=480).round(3))
-    found = study(frame, "t", n_folds=3)
-    assert found.svm.test.accuracy.value > 0.95
-    (note,) = found.column_choice.notes
+    studied = study(frame, "t", n_folds=3)
+    assert studied.svm.test.accuracy.value > 0.95
+    (note,) = studied.column_choice.notes
     assert str(note) == (
         "Column 'code' holds many different values (119): each has an indicator of its own; max_levels=50 keeps only "
         "the most frequent 50"

@@ -91,10 +91,10 @@ def test_asymmetry_within_rounding_is_averaged_and_reported(machine, change):
     _, K, y = gaussian(150)
     given = change(K)
     with pytest.warns(UserWarning, match=r"not quite symmetric: K and K\.T differ by up to"):
-        found = machine.fit(given, y)
-    assert found.certificate_.status == "optimal"
+        fitted = machine.fit(given, y)
+    assert fitted.certificate_.status == "optimal"
     mean = machine.__class__(kernel="precomputed").fit(0.5 * (given + given.T), y)
-    np.testing.assert_allclose(found.predict(K), mean.predict(K), atol=1e-6)
+    np.testing.assert_allclose(fitted.predict(K), mean.predict(K), atol=1e-6)
 
 
 def test_asymmetry_beyond_rounding_is_refused():
@@ -137,12 +137,12 @@ def test_a_function_is_called_by_blocks_if_its_matrix_does_not_fit():
 @pytest.mark.full
 def test_leave_one_out_of_a_matrix_of_more_than_2000_rows():
     _, K, y = gaussian(2100)
-    found = leave_one_out(SVC(kernel="precomputed"), K, y, what="errors")
-    assert 0.0 < found.error < 0.2
+    loo = leave_one_out(SVC(kernel="precomputed"), K, y, what="errors")
+    assert 0.0 < loo.error < 0.2
 
 
 def test_a_search_of_functions():
     X, _, y = gaussian(120)
     search = KernelSearchCV(SVC(kernel=Counted()), C=[0.1, 1.0], cv=3).fit(X, y)
-    own = KernelSearchCV(SVC(gamma=0.1), C=[0.1, 1.0], cv=3).fit(X, y)
-    np.testing.assert_allclose(search.cv_results_["mean_test_score"], own.cv_results_["mean_test_score"])
+    our_search = KernelSearchCV(SVC(gamma=0.1), C=[0.1, 1.0], cv=3).fit(X, y)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], our_search.cv_results_["mean_test_score"])

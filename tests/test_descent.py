@@ -105,13 +105,13 @@ def test_six_points_with_class_weights_by_hand(form):
 def test_class_weights_are_those_of_scikit_learns_perceptron():
     """In scikit-learn's perceptron, the bias is a feature that is always 1."""
     X, y = scale(CANCER[0][:, :2]), CANCER[1]
-    found = []
+    values = []
     for given in (None, {0: 10.0}, {1: 0.3}, "balanced"):
         machine = KernelPerceptron(30, kernel=Linear() + 1.0, class_weight=given).fit(X, y)
         peer = Perceptron(max_iter=30, tol=None, shuffle=False, class_weight=given).fit(X, y)
-        found.append(peer.decision_function(X))
-        np.testing.assert_allclose(machine.decision_function(X), found[-1], atol=1e-6)
-    assert all(np.abs(one - found[0]).max() > 0.1 for one in found[1:])
+        values.append(peer.decision_function(X))
+        np.testing.assert_allclose(machine.decision_function(X), values[-1], atol=1e-6)
+    assert all(np.abs(one - values[0]).max() > 0.1 for one in values[1:])
     balanced = KernelPerceptron(2, kernel=Linear() + 1.0, class_weight="balanced").fit(X, y)
     np.testing.assert_allclose(balanced.class_weight_, len(y) / (2 * np.bincount(y)))
 
@@ -180,7 +180,7 @@ def by_general_optimiser(K, y, s, penalty):
     n = len(y)
     H = y[:, None] * K * y * s
     start = np.concatenate([np.zeros(n), [0.0], np.ones(n)])
-    found = minimize(
+    optimum = minimize(
         lambda v: s @ v[n + 1 :] + 0.5 * penalty * s @ v[:n] ** 2,
         start,
         jac=lambda v: np.concatenate([penalty * s * v[:n], [0.0], s]),
@@ -193,7 +193,7 @@ def by_general_optimiser(K, y, s, penalty):
         },
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    return found.fun
+    return optimum.fun
 
 
 @pytest.mark.parametrize("penalty", [0.1, 2.0])

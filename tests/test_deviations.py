@@ -17,20 +17,20 @@ def noisy(n=60, noise=1.0, seed=0):
 
 
 def test_metrics_agree_with_scikit_learn():
-    found = noisy()
+    deviations = noisy()
     figures = (r2_score, mean_absolute_error, root_mean_squared_error)
-    expected = [one(found.truth, found.predicted) for one in figures]
-    np.testing.assert_allclose([found.r2, found.mae, found.rmse], expected, rtol=1e-12)
-    np.testing.assert_allclose([one.value for one in found.intervals], expected, rtol=1e-12)
-    assert found.main == found.intervals[0]
+    expected = [one(deviations.truth, deviations.predicted) for one in figures]
+    np.testing.assert_allclose([deviations.r2, deviations.mae, deviations.rmse], expected, rtol=1e-12)
+    np.testing.assert_allclose([one.value for one in deviations.intervals], expected, rtol=1e-12)
+    assert deviations.main == deviations.intervals[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_intervals_are_near_those_of_another_bca_bootstrap(seed):
-    found = noisy(seed=seed, noise=3.0)
-    ours = found.intervals[1]
+    deviations = noisy(seed=seed, noise=3.0)
+    ours = deviations.intervals[1]
     other = scipy_bootstrap(
-        (np.abs(found.residuals),), np.mean, method="BCa", n_resamples=5000, random_state=np.random.default_rng(1)
+        (np.abs(deviations.residuals),), np.mean, method="BCa", n_resamples=5000, random_state=np.random.default_rng(1)
     ).confidence_interval
     width = other.high - other.low
     np.testing.assert_allclose([ours.low, ours.high], [other.low, other.high], atol=0.1 * width)
@@ -39,17 +39,17 @@ def test_intervals_are_near_those_of_another_bca_bootstrap(seed):
 @pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say():
     exact = np.sqrt(2.0 / np.pi)
-    found = [noisy(n=80, seed=seed).intervals[1] for seed in range(200)]
-    covered = sum(one.low <= exact <= one.high for one in found)
+    intervals = [noisy(n=80, seed=seed).intervals[1] for seed in range(200)]
+    covered = sum(one.low <= exact <= one.high for one in intervals)
     assert 180 <= covered <= 198
 
 
 def test_the_interval_of_a_difference_finds_the_better_model():
     near, far = noisy(noise=1.0, seed=1), noisy(noise=1.0, seed=1)
     far = Deviations(near.truth, near.truth + 2.5 * (near.predicted - near.truth))
-    found = r2_difference(near, far)
-    assert found.low > 0.0
-    np.testing.assert_allclose(found.value, near.r2 - far.r2, rtol=1e-12)
+    difference = r2_difference(near, far)
+    assert difference.low > 0.0
+    np.testing.assert_allclose(difference.value, near.r2 - far.r2, rtol=1e-12)
     back = r2_difference(far, near)
     assert back.high < 0.0
     same = r2_difference(near, near)
@@ -65,12 +65,12 @@ def test_the_unit_of_the_target_makes_no_difference():
 
 
 def test_a_target_that_is_the_same_in_all_rows_has_no_r2():
-    found = Deviations(np.ones(8), np.linspace(0.0, 2.0, 8))
-    assert np.isnan(found.r2)
-    assert np.isnan(found.main.low)
-    assert found.mae == pytest.approx(np.abs(np.linspace(-1.0, 1.0, 8)).mean())
+    deviations = Deviations(np.ones(8), np.linspace(0.0, 2.0, 8))
+    assert np.isnan(deviations.r2)
+    assert np.isnan(deviations.main.low)
+    assert deviations.mae == pytest.approx(np.abs(np.linspace(-1.0, 1.0, 8)).mean())
 
 
 def test_metrics_of_one_row():
-    (found,) = bootstrap(np.array([[2.0]]), [lambda means: means[..., 0]])
-    assert (found.low, found.value, found.high) == (2.0, 2.0, 2.0)
+    (interval,) = bootstrap(np.array([[2.0]]), [lambda means: means[..., 0]])
+    assert (interval.low, interval.value, interval.high) == (2.0, 2.0, 2.0)

@@ -44,8 +44,8 @@ def test_a_function_a_name_and_a_matrix_are_diagnosed():
 
 
 def test_rules_are_resolved_on_the_points():
-    found = diagnose(RBF(gamma="median"), rows())
-    assert found.proof == (f"{RBF(gamma='median').resolve(as_data(rows()))!r} is {RBF.rule}",)
+    diagnosis = diagnose(RBF(gamma="median"), rows())
+    assert diagnosis.proof == (f"{RBF(gamma='median').resolve(as_data(rows()))!r} is {RBF.rule}",)
 
 
 @pytest.mark.parametrize("name", mk.__all__)
@@ -111,14 +111,14 @@ def test_a_witness_holds_in_exact_arithmetic(kernel, n):
 
 
 def test_a_small_witness_is_found_if_one_exists():
-    found = diagnose(one_less, rows())
-    assert found.witness.idx.size == 2  # two points farther apart than sqrt(2)
+    diagnosis = diagnose(one_less, rows())
+    assert diagnosis.witness.idx.size == 2  # two points farther apart than sqrt(2)
     G = np.eye(300)
     G[[17, 200], [200, 17]] = 1.25
-    found = diagnose(G)
-    assert found.witness.idx.tolist() == [17, 200]
-    np.testing.assert_allclose(found.witness.c, [0.5**0.5, -(0.5**0.5)])
-    assert found.witness.value == pytest.approx(-0.25)
+    diagnosis = diagnose(G)
+    assert diagnosis.witness.idx.tolist() == [17, 200]
+    np.testing.assert_allclose(diagnosis.witness.c, [0.5**0.5, -(0.5**0.5)])
+    assert diagnosis.witness.value == pytest.approx(-0.25)
 
 
 def test_points_of_a_matrix_can_be_named():
@@ -133,13 +133,13 @@ def test_points_of_a_matrix_can_be_named():
 
 
 def test_a_search_over_strings_refutes_the_edit_distance():
-    found = refute(EditDistance(gamma=1))
-    assert (found.verdict, found.n_points) == ("violated", 31)
-    assert found.smallest_eigenvalue == pytest.approx(-0.043, abs=5e-4)
-    strings = list(found.witness.points.stored)
+    diagnosis = refute(EditDistance(gamma=1))
+    assert (diagnosis.verdict, diagnosis.n_points) == ("violated", 31)
+    assert diagnosis.smallest_eigenvalue == pytest.approx(-0.043, abs=5e-4)
+    strings = list(diagnosis.witness.points.stored)
     assert len(strings) < 31
     again = diagnose(EditDistance(gamma=1), strings)
-    assert again.smallest_eigenvalue == pytest.approx(found.witness.value)
+    assert again.smallest_eigenvalue == pytest.approx(diagnosis.witness.value)
     assert refute(Spectrum(2)).verdict == "proved"
 
 

@@ -88,11 +88,11 @@ def test_the_reference_has_every_public_name(reference):
     names = {f"mercer.{name}" for name in mercer.__all__}
     for package in vars(mercer)["_MODULES"]:
         module = importlib.import_module(f"mercer.{package}")
-        own = getattr(module, "__all__", None) or re.findall(
+        public = getattr(module, "__all__", None) or re.findall(
             r"import \w+ as (\w+)$", Path(module.__file__).read_text(), re.M
         )
-        assert own
-        names |= {f"{module.__name__}.{name}" for name in own}
+        assert public
+        names |= {f"{module.__name__}.{name}" for name in public}
     for name in names:
         package, _, short = name.rpartition(".")
         entry = rf"^(   (mercer\.(\w+\.)?)?|\.\. py:data:: ){short}$"

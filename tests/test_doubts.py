@@ -116,7 +116,7 @@ def test_classes_that_are_the_sign_of_a_difference_are_found():
     home, away, noise = rng.normal(50.0, 10.0, (3, 400)).round(1)
     frame = pd.DataFrame({"home": home, "noise": noise, "away": away})
     of = [of_leaks(as_table(frame.assign(**{TARGET: np.where(home + off > away, "win", "no")}))) for off in (0.0, 5.0)]
-    assert [[set(one.columns) for one in found] for found in of] == [[{"home", "away"}], []]
+    assert [[set(one.columns) for one in findings] for findings in of] == [[{"home", "away"}], []]
 
 
 @pytest.mark.slow

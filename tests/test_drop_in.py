@@ -157,22 +157,22 @@ def seen(machine_class, name, program):
             machine.fit(rows, y, **({} if program.weights is None else {"sample_weight": program.weights})) is machine
         )
         new = program.rows(NEW)
-        found = {}
+        attributes = {}
         for attribute in dir(machine):
             if attribute.endswith("_") and not attribute.startswith("_") and attribute not in DEPRECATED:
                 try:
-                    found[attribute] = getattr(machine, attribute)
+                    attributes[attribute] = getattr(machine, attribute)
                 except Exception as error:
-                    found[attribute] = error
+                    attributes[attribute] = error
         for method in METHODS:
             if hasattr(machine, method):
-                found[method] = getattr(machine, method)(new)
+                attributes[method] = getattr(machine, method)(new)
         if name in CLASSIFIERS:  # mercer resolves tied votes by confidence, like scikit-learn with break_ties=True
             machine.set_params(break_ties=True, decision_function_shape="ovr")
-            found["untied"] = np.flatnonzero(machine.predict(new) == found["predict"])
+            attributes["untied"] = np.flatnonzero(machine.predict(new) == attributes["predict"])
         if name != "OneClassSVM":
-            found["score"] = machine.score(rows, y)
-    return found, {warning.category for warning in caught}
+            attributes["score"] = machine.score(rows, y)
+    return attributes, {warning.category for warning in caught}
 
 
 def check_alike(name, ours, theirs, *, values=True):
@@ -208,7 +208,7 @@ def check_caught_by_the_same(ours, theirs):
 
 @pytest.mark.parametrize(("name", "program"), CASES)
 def test_the_same_program_sees_the_same_things(name, program):
-    (theirs, their_warnings), (ours, our_warnings) = (seen(found, name, program) for found in PAIRS[name])
+    (theirs, their_warnings), (ours, our_warnings) = (seen(pair, name, program) for pair in PAIRS[name])
     assert our_warnings == their_warnings
     if name in CLASSIFIERS:
         untied = theirs.pop("untied")
@@ -229,13 +229,13 @@ def test_signatures_are_the_same_and_more_at_the_end(name):
         if not hasattr(theirs, method):
             assert not hasattr(ours, method), method
             continue
-        expected, found = (inspect.signature(getattr(cls, method)).parameters for cls in (theirs, ours))
-        assert list(found)[: len(expected)] == list(expected), method
+        expected, actual = (inspect.signature(getattr(cls, method)).parameters for cls in (theirs, ours))
+        assert list(actual)[: len(expected)] == list(expected), method
         for parameter, described in expected.items():
             default = False if parameter == "probability" else described.default
-            assert (found[parameter].default, found[parameter].kind) == (default, described.kind), parameter
-            assert type(found[parameter].default) is type(default), parameter
-        extra = list(found.values())[len(expected) :]
+            assert (actual[parameter].default, actual[parameter].kind) == (default, described.kind), parameter
+            assert type(actual[parameter].default) is type(default), parameter
+        extra = list(actual.values())[len(expected) :]
         assert all(parameter.default is not inspect.Parameter.empty for parameter in extra)
 
 
@@ -481,12 +481,12 @@ def test_probabilities_are_not_deprecated(name):
     theirs, ours = PAIRS[name]
     assert not hasattr(ours().fit(X, CLASSES), "predict_proba")
     assert not hasattr(ours(probability="deprecated").fit(X, CLASSES), "predict_log_proba")
-    found = ours(probability=True).fit(X, CLASSES).predict_proba(X)
+    probabilities = ours(probability=True).fit(X, CLASSES).predict_proba(X)
     deprecated = theirs().probability == "deprecated"  # older versions of scikit-learn do not warn
     with pytest.warns(FutureWarning, match="probability") if deprecated else nullcontext():
         expected = theirs(probability=True, random_state=0).fit(X, CLASSES).predict_proba(X)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    assert np.abs(found - expected).mean() < 0.1
+    assert (probabilities.shape, probabilities.dtype) == (expected.shape, expected.dtype)
+    assert np.abs(probabilities - expected).mean() < 0.1
 
 
 def test_weights_are_never_ignored():

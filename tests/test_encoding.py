@@ -268,8 +268,8 @@ IDENTIFIERS = {
 @pytest.mark.parametrize("case", IDENTIFIERS)
 def test_row_identifiers_are_found(case):
     name, column, reason = IDENTIFIERS[case]
-    found = identifier_columns(Table((name,), (column,)))
-    assert reason in found[name]
+    identifiers = identifier_columns(Table((name,), (column,)))
+    assert reason in identifiers[name]
 
 
 @pytest.mark.parametrize(
@@ -290,12 +290,12 @@ def test_columns_that_only_resemble_identifiers_are_kept(name, column):
 
 def test_nearly_distinct_text_is_an_identifier_and_short_tables_have_none():
     names = [f"name {k}" for k in range(98)] + ["name 0", "name 1"]
-    found = identifier_columns(table_of(name=text(*names)))
-    assert found["name"] == (
+    identifiers = identifier_columns(table_of(name=text(*names)))
+    assert identifiers["name"] == (
         "nearly every row has its own text (98 different ones in 100 rows), of the shape 'a 9' (100)"
     )
-    found = identifier_columns(table_of(due=text(*(f"{k}.50-" if k < 98 else f"{k}.50" for k in range(100)))))
-    assert found["due"] == "every row has its own text, of the shape '9.9-' (98), '9.9' (2)"
+    identifiers = identifier_columns(table_of(due=text(*(f"{k}.50-" if k < 98 else f"{k}.50" for k in range(100)))))
+    assert identifiers["due"] == "every row has its own text, of the shape '9.9-' (98), '9.9' (2)"
     assert identifier_columns(table_of(id=np.arange(9.0))) == {}
 
 

@@ -11,9 +11,9 @@ from mercer.model_selection import check_class_counts
 from mercer.studies.arranged import Arranger
 from mercer.studies.examination import Kind, Weight, diagnose, examine
 from mercer.studies.examination.columns import column_of
-from mercer.studies.examination.errors_alone import class_rules, number_rules
 from mercer.studies.examination.histograms import histogram
 from mercer.studies.examination.machines import infeasible_nu
+from mercer.studies.examination.single_column_rules import class_rules, number_rules
 from mercer.studies.protocol import study
 from mercer.studies.report.arrangement import grouped_rows
 from mercer.studies.report.examination import caption
@@ -151,9 +151,9 @@ def test_noise_predicts_nothing(make, n):
     rng = np.random.default_rng(n)
     noise = {f"x{j}": rng.normal(size=n) for j in range(60)}
     noise |= {f"t{j}": rng.integers(0, n // 3, n).astype(str) for j in range(20)}
-    found = examined(pd.concat([frame, pd.DataFrame(noise)], axis=1))
-    assert kinds(found, Weight.DOUBT) == set()
-    assert Kind.STRONG not in kinds(found)
+    examination = examined(pd.concat([frame, pd.DataFrame(noise)], axis=1))
+    assert kinds(examination, Weight.DOUBT) == set()
+    assert Kind.STRONG not in kinds(examination)
 
 
 @pytest.mark.parametrize(
@@ -165,16 +165,16 @@ def test_noise_predicts_nothing(make, n):
     ],
 )
 def test_ordinary_tables_raise_no_alarm(frame, target):
-    found = examined(frame, target)
-    assert kinds(found) <= {Kind.CONSTANT, Kind.SKEWED}
-    assert kinds(found, Weight.REMARK) == kinds(found)
+    examination = examined(frame, target)
+    assert kinds(examination) <= {Kind.CONSTANT, Kind.SKEWED}
+    assert kinds(examination, Weight.REMARK) == kinds(examination)
 
 
 def test_copies_of_rows_do_not_look_like_leaks():
     frame = classes(plain(12))
-    found = examined(pd.concat([frame] * 10, ignore_index=True))
-    assert found.n_examined == 12
-    assert kinds(found, Weight.DOUBT) == set()
+    examination = examined(pd.concat([frame] * 10, ignore_index=True))
+    assert examination.n_examined == 12
+    assert kinds(examination, Weight.DOUBT) == set()
 
 
 def test_a_word_that_alone_predicts_the_class_is_found():
@@ -183,11 +183,11 @@ def test_a_word_that_alone_predicts_the_class_is_found():
     frame = classes(plain())
     texts = [" ".join(rng.choice(vocabulary, 12)) + (" approved" if y == "yes" else "") for y in frame["y"]]
     table = as_table(frame.assign(note=texts, day=[f"{1 + j % 28}.{1 + j % 12}.2024" for j in range(N)]))
-    found = diagnose(table, read_target(table, "y"))
-    (finding,) = (one for one in found if one.weight is Weight.DOUBT)
+    diagnosis = diagnose(table, read_target(table, "y"))
+    (finding,) = (one for one in diagnosis if one.weight is Weight.DOUBT)
     assert finding.sentence.startswith("The word 'approved' in column 'note' alone predicts the target in 100%")
     assert "--drop note" in finding.remedy
-    assert Kind.IDENTIFYING not in {one.kind for one in found}
+    assert Kind.IDENTIFYING not in {one.kind for one in diagnosis}
 
 
 def test_dates_are_examined_as_days():
@@ -195,10 +195,10 @@ def test_dates_are_examined_as_days():
     days = pd.Timestamp("1999-12-01") + pd.to_timedelta(rng.permutation(N) * 5, "D")
     frame = plain().assign(y=np.where(days < pd.Timestamp("2001-01-01"), "old", "new"), day=days.strftime("%d.%m.%Y"))
     table = as_table(frame)
-    found = examine(table, read_target(table, "y"), ["a", "b", "day"], kinds={"day": "dmy"})
-    (finding,) = found.with_weight(Weight.DOUBT)
+    examination = examine(table, read_target(table, "y"), ["a", "b", "day"], kinds={"day": "dmy"})
+    (finding,) = examination.with_weight(Weight.DOUBT)
     assert (finding.columns, finding.sentence.endswith("each class has a range of its own.")) == (("day",), True)
-    assert caption(found.histograms[2]) == f"1999-12-01 to {days.max():%Y-%m-%d}"
+    assert caption(examination.histograms[2]) == f"1999-12-01 to {days.max():%Y-%m-%d}"
 
 
 def near_copies(n_groups, size, columns=3, seed=0):
@@ -214,11 +214,11 @@ def near_copies(n_groups, size, columns=3, seed=0):
 @pytest.mark.parametrize(("n_groups", "size"), [(30, 10), (20, 4), (150, 2)])
 def test_groups_of_nearly_equal_rows_are_found(n_groups, size):
     frame = near_copies(n_groups, size)
-    found = {finding.kind: finding for finding in examined(frame).with_weight(Weight.DOUBT)}
-    assert found[Kind.GROUPS].columns == ("owner",)
-    assert "--groups owner" in found[Kind.GROUPS].remedy
-    assert "--groups owner" in found[Kind.PREDICTS_ALONE].remedy
-    assert found[Kind.GROUPS].numbers["size"] == size
+    findings = {finding.kind: finding for finding in examined(frame).with_weight(Weight.DOUBT)}
+    assert findings[Kind.GROUPS].columns == ("owner",)
+    assert "--groups owner" in findings[Kind.GROUPS].remedy
+    assert "--groups owner" in findings[Kind.PREDICTS_ALONE].remedy
+    assert findings[Kind.GROUPS].numbers["size"] == size
     (finding,) = examined(frame.drop(columns="owner")).with_weight(Weight.DOUBT)
     assert (finding.kind, finding.columns) == (Kind.GROUPS, ())
 
@@ -242,11 +242,11 @@ def test_groups_of_nearly_equal_rows_stay_together(named):
 
 def test_noise_in_groups_of_nearly_equal_rows_is_not_predicted():
     frame = near_copies(40, 4, columns=6, seed=2)
-    found = study(frame.drop(columns="owner"), "y", n_folds=3)
-    accuracy = found.svm.test.accuracy
+    studied = study(frame.drop(columns="owner"), "y", n_folds=3)
+    accuracy = studied.svm.test.accuracy
     assert accuracy.low < 0.5 < accuracy.high
-    assert found.examination.with_weight(Weight.DOUBT) == []
-    assert "The 40 groups that were found stayed together" in " ".join(grouped_rows(found))
+    assert studied.examination.with_weight(Weight.DOUBT) == []
+    assert "The 40 groups that were found stayed together" in " ".join(grouped_rows(studied))
 
 
 def test_one_cell_far_outside_makes_no_groups():
@@ -279,9 +279,9 @@ def test_independent_columns_have_no_groups(columns, values):
 
 def test_a_column_that_is_not_used_gets_a_remark_only():
     frame = classes(plain())
-    found = examined(frame.assign(leak=frame["y"]), features=["a", "b"])
-    assert kinds(found, Weight.DOUBT) == set()
-    (finding,) = (one for one in found.findings if one.kind is Kind.PREDICTS_ALONE)
+    examination = examined(frame.assign(leak=frame["y"]), features=["a", "b"])
+    assert kinds(examination, Weight.DOUBT) == set()
+    (finding,) = (one for one in examination.findings if one.kind is Kind.PREDICTS_ALONE)
     assert "not used" in finding.remedy
 
 
@@ -326,8 +326,8 @@ def test_equal_rows_with_other_targets():
     best = sum(max(np.bincount(code(frame["y"])[group == g])) for g in range(group.max() + 1))
     assert finding.weight is Weight.CAUTION
     assert finding.numbers == {"rows": 100, "share_right": best / 100}
-    found = examined(frame.assign(y=np.random.default_rng(0).normal(size=100)))
-    (finding,) = (one for one in found.findings if one.kind is Kind.CONTRADICTION)
+    examination = examined(frame.assign(y=np.random.default_rng(0).normal(size=100)))
+    (finding,) = (one for one in examination.findings if one.kind is Kind.CONTRADICTION)
     assert 0.0 < finding.numbers["largest_r2"] < 0.3
 
 
@@ -343,22 +343,22 @@ def test_shapes_of_columns():
         double=lambda one: 2 * one["a"] + 1e-3 * rng.normal(size=N),
         letter=lambda one: one["b"].str.upper(),
     )
-    found = {finding.kind: finding for finding in examined(frame).findings}
-    assert found[Kind.CONSTANT].columns == ("same",)
-    assert found[Kind.MISSING].columns == ("rare",)
-    assert found[Kind.SKEWED].columns == ("money",)
-    assert found[Kind.OUTLYING].columns[0] == "typo"
-    assert found[Kind.IDENTIFYING].columns == ("place", "account")
-    assert set(found[Kind.CORRELATED].columns) == {"a", "double", "b", "letter"}
-    assert found[Kind.CORRELATED].numbers["pairs"] == 2
+    findings = {finding.kind: finding for finding in examined(frame).findings}
+    assert findings[Kind.CONSTANT].columns == ("same",)
+    assert findings[Kind.MISSING].columns == ("rare",)
+    assert findings[Kind.SKEWED].columns == ("money",)
+    assert findings[Kind.OUTLYING].columns[0] == "typo"
+    assert findings[Kind.IDENTIFYING].columns == ("place", "account")
+    assert set(findings[Kind.CORRELATED].columns) == {"a", "double", "b", "letter"}
+    assert findings[Kind.CORRELATED].numbers["pairs"] == 2
 
 
 @pytest.mark.parametrize("spelt", [("Yes", "YES"), ("yes", "yes "), ("of us", "Of  us"), ("yes", "\uff39es")])
 def test_classes_that_differ_in_case_or_spaces_only_are_said_first(spelt):
     rng = np.random.default_rng(0)
     y = [*rng.choice(spelt, 60), *["no"] * 60]
-    found = examined(pd.DataFrame({"x": rng.normal(size=120), "y": y}))
-    (doubt,) = (one for one in found.with_weight(Weight.DOUBT) if one.kind is Kind.ALIKE_CLASSES)
+    examination = examined(pd.DataFrame({"x": rng.normal(size=120), "y": y}))
+    (doubt,) = (one for one in examination.with_weight(Weight.DOUBT) if one.kind is Kind.ALIKE_CLASSES)
     assert all(f"{name!r} ({y.count(name)})" in doubt.sentence for name in spelt)
     assert "'no'" not in doubt.sentence
     with pytest.raises(TableError) as refused:
@@ -389,20 +389,20 @@ def test_a_sparse_block_is_examined():
     block = sp.random(300, 2000, 0.01, format="lil", random_state=0)
     block[:, 1234] = y[:, None] * rng.random((300, 1))
     table = Table(("label",), (y + 0.0,), sp.csr_array(block))
-    found = examine(table, read_target(table, "label"), [])
-    (finding,) = found.with_weight(Weight.DOUBT)
+    examination = examine(table, read_target(table, "label"), [])
+    (finding,) = examination.with_weight(Weight.DOUBT)
     assert finding.columns == ("1234",)
 
 
 def test_histograms_count_every_examined_row():
     frame = with_missing(mixed_frame(160)).drop(columns="row")
-    found = examined(frame, "outcome")
-    assert [one.name for one in found.histograms] == ["age", "dose", "site", "smoker", "unit"]
-    for one in found.histograms:
-        assert one.counts.sum() + one.n_missing == found.n_examined == 160
-    site, counted = found.histograms[2], pd.crosstab(frame["outcome"], frame["site"])
+    examination = examined(frame, "outcome")
+    assert [one.name for one in examination.histograms] == ["age", "dose", "site", "smoker", "unit"]
+    for one in examination.histograms:
+        assert one.counts.sum() + one.n_missing == examination.n_examined == 160
+    site, counted = examination.histograms[2], pd.crosstab(frame["outcome"], frame["site"])
     assert set(site.levels) == set(counted.columns)
-    assert found.classes == tuple(counted.index)
+    assert examination.classes == tuple(counted.index)
     assert (site.counts == counted[list(site.levels)].to_numpy()).all()
     pay = examined(quantities(), "pay").histograms[0]
     assert (pay.name, pay.counts.shape) == ("pay", (1, 8))
@@ -457,10 +457,10 @@ def outliers(n=N):
 )  # fmt: skip
 def test_trouble_of_machines_is_foreseen(frame, options, kind, words):
     table = as_table(frame)
-    found = diagnose(table, read_target(table, "y", "auto"), **options)
-    assert words in " ".join(finding.sentence for finding in found if finding.kind is kind)
+    diagnosis = diagnose(table, read_target(table, "y", "auto"), **options)
+    assert words in " ".join(finding.sentence for finding in diagnosis if finding.kind is kind)
     if kind is None:
-        assert {finding.kind for finding in found} <= {Kind.CONSTANT}
+        assert {finding.kind for finding in diagnosis} <= {Kind.CONSTANT}
 
 
 @pytest.mark.parametrize("nu", [0.2, 0.39, 0.41])
@@ -506,6 +506,6 @@ def repeated(name, cells, n=300, seed=0):
 )
 def test_repeated_patients_are_a_doubt(name, cells, of_like, of_any):
     for frame, is_doubt in zip(repeated(name, cells), (of_like, of_any), strict=True):
-        found = [one for one in examined(frame).with_weight(Weight.DOUBT) if one.kind is Kind.GROUPS]
-        assert [one.columns for one in found] == [(name,)] * is_doubt
-        assert all(f"--groups {name}" in one.remedy for one in found)
+        doubts = [one for one in examined(frame).with_weight(Weight.DOUBT) if one.kind is Kind.GROUPS]
+        assert [one.columns for one in doubts] == [(name,)] * is_doubt
+        assert all(f"--groups {name}" in one.remedy for one in doubts)

@@ -22,35 +22,37 @@ MACHINES = {
 def test_contributions_to_a_sum_add_up(name):
     machine, frame, target = MACHINES[name]
     model = fit_model(frame, target, machine)
-    found = explain(model, frame)
-    assert found.is_exact
-    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), found.output, rtol=1e-7, atol=1e-7)
+    explanation = explain(model, frame)
+    assert explanation.is_exact
+    np.testing.assert_allclose(
+        explanation.base + explanation.contributions.sum(axis=1), explanation.output, rtol=1e-7, atol=1e-7
+    )
     scores = model.scores(frame)
     if scores.ndim == 1:
-        np.testing.assert_allclose(found.output, scores)
+        np.testing.assert_allclose(explanation.output, scores)
 
 
 @pytest.mark.parametrize("machine", [SVC(C=10.0), NuSVC(nu=0.2)])
 def test_other_contributions_are_those_of_replaced_cells(machine):
     frame = mixed_frame(60)[["age", "site", "outcome"]]
     model, few = fit_model(frame, "outcome", machine), frame.iloc[:20]
-    found = explain(model, frame.iloc[20:23], reference=few)
-    assert found.columns == ("age", "site")
+    explanation = explain(model, frame.iloc[20:23], reference=few)
+    assert explanation.columns == ("age", "site")
     for row in range(3):
         changed = pd.concat([frame.iloc[[20 + row]]] * 20, ignore_index=True).assign(site=few["site"].to_numpy())
         wanted = model.scores(frame.iloc[[20 + row]])[0] - model.scores(changed).mean()
-        assert found.contributions[row, 1] == pytest.approx(wanted, abs=1e-9)
-    sizes = [abs(amount) for _, amount in found.largest(0)]
-    assert sizes == sorted(np.abs(found.contributions[0]), reverse=True)
+        assert explanation.contributions[row, 1] == pytest.approx(wanted, abs=1e-9)
+    sizes = [abs(amount) for _, amount in explanation.largest(0)]
+    assert sizes == sorted(np.abs(explanation.contributions[0]), reverse=True)
 
 
 def test_a_column_without_effect_contributes_nothing_and_few_rows_are_explained():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=80), "b": rng.normal(size=80)}).assign(y=lambda one: 3 * one["a"])
     model = fit_model(frame, "y", LinearSVR(C=1e4, epsilon=0.0))
-    found = explain(model, frame.iloc[:1])
-    assert found.contributions[0, 1] == pytest.approx(0.0, abs=1e-3)
-    assert found.contributions[0, 0] == pytest.approx(3 * (frame["a"][0] - frame["a"].mean()), abs=1e-3)
+    explanation = explain(model, frame.iloc[:1])
+    assert explanation.contributions[0, 1] == pytest.approx(0.0, abs=1e-3)
+    assert explanation.contributions[0, 0] == pytest.approx(3 * (frame["a"][0] - frame["a"].mean()), abs=1e-3)
     curved = fit_model(frame, "y", SVR(C=10.0))
     assert explain(curved, frame.iloc[:1]).contributions.shape == (1, 2)
 
@@ -63,9 +65,9 @@ def test_text_and_sparse_columns_are_explained_as_one_column_each():
     frame = pd.DataFrame({"text": text, "n": rng.normal(size=60), "t": np.where(good, "up", "down")})
     for machine in (LinearSVC(), SVC(kernel="linear"), SVC()):
         model = fit_model(frame, "t", machine)
-        found = explain(model, frame)
-        assert found.columns == ("text", "n")
-        assert (np.sign(found.contributions[:, 0]) == np.where(good, 1, -1)).all()
+        explanation = explain(model, frame)
+        assert explanation.columns == ("text", "n")
+        assert (np.sign(explanation.contributions[:, 0]) == np.where(good, 1, -1)).all()
 
 
 def test_machines_without_classes_are_explained_too():

@@ -75,9 +75,9 @@ def test_storage_and_precision_change_nothing_but_rounding(map):
     expected = map.transform(X)
     assert expected.dtype == np.float64
     for store in (sp.csr_array, sp.csc_matrix, np.asfortranarray, lambda X: X[::-1][::-1]):
-        found = map.transform(store(X))
-        found = found.toarray() if sp.issparse(found) else found
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        features = map.transform(store(X))
+        features = features.toarray() if sp.issparse(features) else features
+        np.testing.assert_allclose(features, expected, rtol=1e-9, atol=1e-9)
     single = map.transform(X.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, expected, rtol=1e-4, atol=1e-4)
@@ -106,8 +106,8 @@ def test_names_and_frames(map):
     names = map.get_feature_names_out()
     map.set_output(transform="default")
     assert len(set(names)) == len(names) == map.transform(X).shape[1]
-    found = pickle.loads(pickle.dumps(map)).set_output(transform="pandas").transform(X)
-    assert list(found.columns) == list(names)
+    features = pickle.loads(pickle.dumps(map)).set_output(transform="pandas").transform(X)
+    assert list(features.columns) == list(names)
 
 
 # Polynomials.
@@ -177,10 +177,10 @@ def test_harmonic_columns_in_space():
     assert map.get_feature_names_out(["a", "b", "c"]).tolist() == [
         *["1", "a", "b", "c", "a^2-b^2", "a^2+b^2-2 c^2", "a b", "a c", "b c", "a^2+b^2+c^2"]
     ]
-    found = map.transform(X)
-    np.testing.assert_allclose(found[:, -1], (X**2).sum(axis=1) / np.sqrt(3), rtol=1e-12)
-    np.testing.assert_allclose(found[:, 5], (X**2) @ [1, 1, -2] / np.sqrt(6), rtol=1e-10)
-    np.testing.assert_allclose(found[:, 6:9], np.sqrt(2) * X[:, [0, 0, 1]] * X[:, [1, 2, 2]], rtol=1e-12)
+    features = map.transform(X)
+    np.testing.assert_allclose(features[:, -1], (X**2).sum(axis=1) / np.sqrt(3), rtol=1e-12)
+    np.testing.assert_allclose(features[:, 5], (X**2) @ [1, 1, -2] / np.sqrt(6), rtol=1e-10)
+    np.testing.assert_allclose(features[:, 6:9], np.sqrt(2) * X[:, [0, 0, 1]] * X[:, [1, 2, 2]], rtol=1e-12)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -262,8 +262,8 @@ def test_kmeans_centres_lie_in_the_clusters():
     rng = np.random.default_rng(0)
     means = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0], [5.0, 5.0]])
     X = np.vstack([mean + 0.1 * rng.normal(size=(30, 2)) for mean in means])
-    found = GaussianBasis(n_components=4, random_state=0).fit(X).centers_
-    assert sorted(np.round(found).tolist()) == sorted(means.tolist())
+    centres = GaussianBasis(n_components=4, random_state=0).fit(X).centers_
+    assert sorted(np.round(centres).tolist()) == sorted(means.tolist())
 
 
 def test_rbf_network_learns_circles():
@@ -275,12 +275,12 @@ def test_rbf_network_learns_circles():
 # Random Fourier features.
 
 
-def rff_error(n_frequencies, orthogonal, repeats=20, p=8):
+def rff_error(n_frequencies, orthogonal, n_draws=20, p=8):
     X = table(40, p)
     K = gram_matrix(RBF(gamma=0.05), X)
     maps = [
         RandomFourier(RBF(gamma=0.05), n_frequencies=n_frequencies, orthogonal=orthogonal, random_state=seed)
-        for seed in range(repeats)
+        for seed in range(n_draws)
     ]
     return np.sqrt(np.mean([(map.fit_transform(X) @ map.transform(X).T - K) ** 2 for map in maps]))
 
@@ -391,15 +391,15 @@ def test_rejection_leaves_the_distribution_of_pivots_as_it_is():
     gram, random = Gram(RBF(gamma=1.0), as_rows(X)), np.random.RandomState(0)
     drawn = np.array([SCHEMES["rpcholesky"](gram, 2, random) for _ in range(1500)])
     for k, expected in enumerate((first, exact)):
-        found = np.bincount(drawn[:, k], minlength=5) / 1500
-        assert np.abs(found - expected).max() < 4 * np.sqrt(0.25 / 1500)
+        shares = np.bincount(drawn[:, k], minlength=5) / 1500
+        assert np.abs(shares - expected).max() < 4 * np.sqrt(0.25 / 1500)
 
 
 def test_kmeans_plus_plus_spreads():
     X = np.repeat(np.arange(6.0)[:, None] * 10, 50, axis=0)
-    found = Nystroem(RBF(gamma=1.0), n_components=30, landmarks="kmeans++", random_state=0).fit(X)
-    assert sorted(found.components_[:, 0]) == [0, 10, 20, 30, 40, 50]  # after six pivots, no row is left to draw
-    assert found.relative_residual_ < 1e-12
+    map = Nystroem(RBF(gamma=1.0), n_components=30, landmarks="kmeans++", random_state=0).fit(X)
+    assert sorted(map.components_[:, 0]) == [0, 10, 20, 30, 40, 50]  # after six pivots, no row is left to draw
+    assert map.relative_residual_ < 1e-12
 
 
 @every_scheme
@@ -431,8 +431,8 @@ def test_given_values(kernel, scheme):
     given = Nystroem(kernel, n_components=20, landmarks=scheme, random_state=0).fit(K)
     np.testing.assert_array_equal(given.component_indices_, plain.component_indices_)
     assert len(pickle.dumps(given)) < 20_000  # the pickle does not contain the matrix
-    found = given.transform(gram_matrix(RBF(gamma=0.3), Z, X))
-    np.testing.assert_allclose(found @ found.T, plain.transform(Z) @ plain.transform(Z).T, atol=1e-8)
+    features = given.transform(gram_matrix(RBF(gamma=0.3), Z, X))
+    np.testing.assert_allclose(features @ features.T, plain.transform(Z) @ plain.transform(Z).T, atol=1e-8)
     np.testing.assert_allclose(given.fit_transform(K), given.transform(K), rtol=1e-12)
     machine = make_pipeline(Nystroem("precomputed", random_state=0), RidgeClassifier())
     assert cross_val_score(machine, K, X[:, 0] > 0).mean() > 0.8  # both rows and columns are split
@@ -587,13 +587,13 @@ def test_single_precision_may_overflow_where_double_does_not():
 
 def test_columns_are_in_the_order_of_itertools():
     X = table(3, 4)
-    found = PolynomialBasis(3).fit_transform(X)
+    features = PolynomialBasis(3).fit_transform(X)
     expected = [
         X[:, list(factors)].prod(axis=1)
         for k in (1, 2, 3)
         for factors in itertools.combinations_with_replacement(range(4), k)
     ]
-    np.testing.assert_allclose(found.T, expected, rtol=1e-13)
+    np.testing.assert_allclose(features.T, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("rule", ["scale", "auto", "median", "sigest"])

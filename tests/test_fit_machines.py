@@ -73,12 +73,12 @@ def _of_defaults(name):
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_options_of_a_machine_are_parameters_of_its_estimator(name):
     machine = MACHINES[name]
-    known = getattr(mercer, machine.estimator)().get_params().keys()
-    own = {_PARAMETERS.get(option, option) for option in machine.options if option not in machine.choices}
-    assert own - {"weights", "cost"} <= known  # these two are of the command, not of an estimator
+    params = getattr(mercer, machine.estimator)().get_params().keys()
+    option_params = {_PARAMETERS.get(option, option) for option in machine.options if option not in machine.choices}
+    assert option_params - {"weights", "cost"} <= params  # these two are of the command, not of an estimator
     for option, choices in machine.choices.items():
         assert option in machine.options
-        assert all(parameters.keys() <= known for parameters in choices.values())
+        assert all(parameters.keys() <= params for parameters in choices.values())
 
 
 OPTIONS = {

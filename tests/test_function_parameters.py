@@ -29,9 +29,11 @@ class Gaussian(BaseEstimator):
 @pytest.mark.parametrize(("ours", "theirs"), [(mercer.SVC, svm.SVC), (mercer.SVR, svm.SVR), (mercer.NuSVC, svm.NuSVC)])
 def test_search_of_a_functions_parameters_scores_as_in_scikit_learn(kernel, ours, theirs):
     grid = {"kernel__length_scale": [0.05, 1.0]}
-    found, wanted = (GridSearchCV(machine(kernel=kernel, tol=1e-6), grid, cv=2).fit(X, Y) for machine in (ours, theirs))
-    np.testing.assert_allclose(found.cv_results_["mean_test_score"], wanted.cv_results_["mean_test_score"], atol=1e-4)
-    assert found.best_params_ == wanted.best_params_
+    actual, wanted = (
+        GridSearchCV(machine(kernel=kernel, tol=1e-6), grid, cv=2).fit(X, Y) for machine in (ours, theirs)
+    )
+    np.testing.assert_allclose(actual.cv_results_["mean_test_score"], wanted.cv_results_["mean_test_score"], atol=1e-4)
+    assert actual.best_params_ == wanted.best_params_
     assert kernel.length_scale == 1.0
 
 

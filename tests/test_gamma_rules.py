@@ -21,7 +21,7 @@ def rows(n, p=3, seed=0):
     return np.random.default_rng(seed).normal(size=(n, p))
 
 
-def found(rule, X, weights=None):
+def gamma_by(rule, X, weights=None):
     return RBF(gamma=rule).resolve(as_data(X), weights).gamma
 
 
@@ -29,11 +29,11 @@ def found(rule, X, weights=None):
 def test_what_the_rules_find(n):
     X = rows(n)
     squares = pdist(X, "sqeuclidean")
-    assert found("scale", X) == pytest.approx(1 / (3 * X.var()), rel=1e-13)
-    assert found("auto", X) == 1 / 3
-    assert found("median", X) == pytest.approx(1 / np.median(squares), rel=1e-13)
+    assert gamma_by("scale", X) == pytest.approx(1 / (3 * X.var()), rel=1e-13)
+    assert gamma_by("auto", X) == 1 / 3
+    assert gamma_by("median", X) == pytest.approx(1 / np.median(squares), rel=1e-13)
     near, far = np.quantile(squares, [0.1, 0.9], method="averaged_inverted_cdf")
-    assert found("sigest", X) == pytest.approx(0.5 * (1 / near + 1 / far), rel=1e-13)
+    assert gamma_by("sigest", X) == pytest.approx(0.5 * (1 / near + 1 / far), rel=1e-13)
 
 
 def test_at_the_median_distance_the_kernel_is_one_over_e():
@@ -57,14 +57,14 @@ def test_weights_are_copies_and_order_does_not_matter(rule, n):
     X, random = rows(n), np.random.default_rng(1)
     weights = random.integers(0, 4, n)
     copies = random.permutation(np.repeat(X, weights, axis=0))
-    by_weight, by_copies = found(rule, X, weights), found(rule, copies)
+    by_weight, by_copies = gamma_by(rule, X, weights), gamma_by(rule, copies)
     if rule == "scale":  # the mean sums as many numbers in another order
         assert by_weight == pytest.approx(by_copies, rel=1e-13)
     else:
         assert by_weight == by_copies
     poisoned = X.copy()
     poisoned[weights == 0] = 1e6  # rows of weight 0 are ignored
-    assert found(rule, poisoned, weights) == by_weight
+    assert gamma_by(rule, poisoned, weights) == by_weight
 
 
 @pytest.mark.parametrize("rule", ["median", "sigest"])
@@ -76,10 +76,10 @@ def test_storage_does_not_matter(rule, n):
     X[0, 0] = -0.0
     dense, sparse = distinct_pairs(as_data(X)), distinct_pairs(as_data(sp.csr_array(X)))
     assert dense.n_distinct == sparse.n_distinct == np.unique(X, axis=0).shape[0]
-    assert found(rule, sp.csr_array(X)) == pytest.approx(found(rule, X), rel=1e-14)
-    assert found(rule, np.asfortranarray(X)) == found(rule, X)
+    assert gamma_by(rule, sp.csr_array(X)) == pytest.approx(gamma_by(rule, X), rel=1e-14)
+    assert gamma_by(rule, np.asfortranarray(X)) == gamma_by(rule, X)
     single = X.astype(np.float32)
-    assert found(rule, single) == found(rule, single.astype(np.float64))
+    assert gamma_by(rule, single) == gamma_by(rule, single.astype(np.float64))
 
 
 def test_rows_of_few_different_numbers_are_told_apart():
@@ -93,9 +93,9 @@ def test_rows_of_few_different_numbers_are_told_apart():
 def test_one_row_that_differs_from_a_million_is_seen():
     X = np.zeros((100_000, 2))
     X[77_777] = 2.0
-    assert found("median", X) == 1 / 8
+    assert gamma_by("median", X) == 1 / 8
     several = np.repeat(rows(1000), 50, axis=0)
-    assert found("median", several) == found("median", several[::50])
+    assert gamma_by("median", several) == gamma_by("median", several[::50])
 
 
 @every_rule
@@ -133,7 +133,7 @@ def test_the_machine_reports_the_estimated_gamma(capsys):
     y = X[:, 0] > 0
     weights = np.random.default_rng(0).integers(0, 3, 60)
     machine = SVC(gamma="sigest", verbose=1).fit(X, y, weights)
-    assert machine.kernel_.gamma == found("sigest", X, weights)
+    assert machine.kernel_.gamma == gamma_by("sigest", X, weights)
     assert machine.kernel_.reasons[0] in capsys.readouterr().err
 
 
@@ -167,15 +167,15 @@ def test_the_median_of_edit_distances_counts_weights():
         (lambda: Polynomial(2, "median"), ValueError, "got 'median', which is for kernels of squared dist"),
         (lambda: SVC(kernel="sigmoid", gamma="sigest").fit(rows(4), [0, 1, 0, 1]), ValueError, "of squared distances"),
         (lambda: RBF(gamma="mean"), ValueError, "a number >= 0, 'scale', 'auto', 'median' or 'sigest', got 'mean'"),
-        (lambda: found("median", rows(4), [0, 0, 0, 0]), ValueError, "a row with positive weight"),
-        (lambda: found("median", rows(4), [1, 1]), ValueError, r"for each of the 4 rows, got shape \(2,\)"),
-        (lambda: found("median", np.empty((0, 3))), ValueError, "a row with positive weight"),
+        (lambda: gamma_by("median", rows(4), [0, 0, 0, 0]), ValueError, "a row with positive weight"),
+        (lambda: gamma_by("median", rows(4), [1, 1]), ValueError, r"for each of the 4 rows, got shape \(2,\)"),
+        (lambda: gamma_by("median", np.empty((0, 3))), ValueError, "a row with positive weight"),
         (
-            lambda: found("sigest", 1e-170 * rows(9)),
+            lambda: gamma_by("sigest", 1e-170 * rows(9)),
             ValueError,
             r"gamma='sigest' is the mean of 1 / 0 and .* out of range",
         ),
-        (lambda: found("median", 1e170 * rows(9)), ValueError, r"gamma='median' is 1 / inf, .* scale the columns"),
+        (lambda: gamma_by("median", 1e170 * rows(9)), ValueError, r"gamma='median' is 1 / inf, .* scale the columns"),
         (lambda: RBF(gamma="median").resolve(GivenValues(np.eye(2))), TypeError, "gamma='median' needs rows of feat"),
     ],
     ids=range(9),

@@ -31,8 +31,8 @@ def table(n=30, p=4, seed=0):
 def test_gram_matrix_is_the_kernels_block(case, store):
     X, Z = case.rows(table(12)), case.rows(table(7, seed=1))
     expected = case.kernel.block(as_data(X), as_data(Z))
-    for found in (gram_matrix(case.kernel, store(X), store(Z)), gram_matrix(case.kernel, X, store(Z))):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    for matrix in (gram_matrix(case.kernel, store(X), store(Z)), gram_matrix(case.kernel, X, store(Z))):
+        np.testing.assert_allclose(matrix, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_array_equal(gram_matrix(case.kernel, X), gram_matrix(case.kernel, X, X))
 
 
@@ -191,8 +191,8 @@ def test_reproducing_property(case):
     f = RKHSFunction(case.kernel, X, np.linspace(-1, 2, 8))
     Z = case.rows(table(5, seed=1))
     scale = np.abs(case.kernel.block(as_data(X), as_data(Z))).max()
-    found = [f @ section for section in sections(case.kernel, Z)]
-    np.testing.assert_allclose(found, f(Z), rtol=1e-10, atol=1e-10 * scale)
+    products = [f @ section for section in sections(case.kernel, Z)]
+    np.testing.assert_allclose(products, f(Z), rtol=1e-10, atol=1e-10 * scale)
     expected = np.linspace(-1, 2, 8) @ case.kernel.block(as_data(X), as_data(Z))
     np.testing.assert_allclose(f(Z), expected, rtol=1e-9, atol=1e-10 * scale)
 

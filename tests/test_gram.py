@@ -30,9 +30,9 @@ def rows(n=30, p=80, seed=0):
     return X
 
 
-def close(found, expected):
+def close(actual, expected):
     scale = np.abs(expected).max(initial=0.0)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13 * scale)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-13 * scale)
 
 
 # All ways to read the matrix agree.
@@ -60,9 +60,9 @@ def test_values_are_those_of_the_kernel(case, stored):
     close(sums, 7.0 + K[:, b] @ v[:3, 0])
 
 
-@every_pair(case=KERNELS, stored=STORED, keep=[CachePolicy.NONE, CachePolicy.EXPENSIVE])
-def test_restrict_is_a_slice(case, stored, keep):
-    gram = Gram(case.kernel, STORED[stored](case.rows(rows())), keep=keep)
+@every_pair(case=KERNELS, stored=STORED, cache_policy=[CachePolicy.NONE, CachePolicy.EXPENSIVE])
+def test_restrict_is_a_slice(case, stored, cache_policy):
+    gram = Gram(case.kernel, STORED[stored](case.rows(rows())), cache_policy=cache_policy)
     K, diagonal = gram.block(), gram.diag()
     a = np.array([9, 2, 2, 25, 0])
     view, again = gram.restrict(a), gram.restrict(a).restrict([3, 0, 0])
@@ -98,7 +98,7 @@ def test_threads_and_kept_rows_change_no_bit(stored, n):
     kernel = RBF(gamma=0.3) * (Linear() + 1.0)
     one = Gram(kernel, data, n_jobs=1)
     v = np.random.default_rng(1).normal(size=n)
-    for other in (Gram(kernel, data, n_jobs=2), Gram(kernel, data, n_jobs=2, keep=CachePolicy.EXPENSIVE)):
+    for other in (Gram(kernel, data, n_jobs=2), Gram(kernel, data, n_jobs=2, cache_policy=CachePolicy.EXPENSIVE)):
         np.testing.assert_array_equal(other.block(), one.block())
         np.testing.assert_array_equal(other.block(), one.block())
         np.testing.assert_array_equal(other.matvec(v), one.matvec(v))
@@ -133,9 +133,9 @@ def test_work_is_split_into_bounded_blocks():
 
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(laplacian)], ids=repr)
-@pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.EXPENSIVE])
-def test_rounded_blocks_are_those_in_double_precision(kernel, keep):
-    gram = Gram(kernel, as_data(rows(40, 12) + 1.0), keep=keep)
+@pytest.mark.parametrize("cache_policy", [CachePolicy.NONE, CachePolicy.EXPENSIVE])
+def test_rounded_blocks_are_those_in_double_precision(kernel, cache_policy):
+    gram = Gram(kernel, as_data(rows(40, 12) + 1.0), cache_policy=cache_policy)
     some = np.arange(0, 40, 3)
     for view in (gram, gram.restrict(np.arange(60) % 40)):
         for at, to in ((None, None), (some, some), (some, None), (None, some)):
@@ -168,10 +168,10 @@ def test_matvec_can_be_stopped_between_blocks():
 def test_a_long_product_of_support_vectors_comes_in_parts(kernel):
     gram, v, checks = Gram(kernel, as_data(rows(700))), np.ones(700), []
     v[::7] = 0.0
-    whole = gram.matvec(v)
+    product = gram.matvec(v)
     gram._store.backend.values_per_call = 10_000
     before = gram.n_values
-    close(gram.matvec(v, check=lambda: checks.append(None)), whole)
+    close(gram.matvec(v, check=lambda: checks.append(None)), product)
     assert len(checks) > 5
     assert gram.n_values - before == pytest.approx(700 * 600, rel=0.01)
 
@@ -218,7 +218,7 @@ def test_zero_coefficients_cost_nothing():
 
 
 def test_kept_rows_are_evaluated_once():
-    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=CachePolicy.EXPENSIVE)
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), cache_policy=CachePolicy.EXPENSIVE)
     pair = gram.restrict(np.arange(10))
     pair.block()
     assert gram.n_values == pair.n_values == 10 * 30
@@ -230,14 +230,14 @@ def test_kept_rows_are_evaluated_once():
 
 
 def test_short_rows_are_not_cached():
-    gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), keep=CachePolicy.EXPENSIVE)
+    gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), cache_policy=CachePolicy.EXPENSIVE)
     gram.block()
     gram.block()
     assert gram.n_values == 2 * 30 * 30
 
 
 def test_cached_rows_are_used_for_sums():
-    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=CachePolicy.EXPENSIVE)
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), cache_policy=CachePolicy.EXPENSIVE)
     K = gram.block()
     counted, sums = gram.n_values, np.zeros(10)
     for _ in gram.restrict(np.arange(20, 30)).accumulate(sums, np.array([0, 3]), np.array([1.0, 2.0])):
@@ -250,7 +250,9 @@ def keeping(n_rows):
     """A matrix of 30 rows with a memory limit that allows `n_rows` cached rows."""
     data, plenty = as_data(rows()), 1 << 30
     reserved = plenty - Gram(RBF(gamma=0.5), data, memory_limit=plenty)._store.room
-    return Gram(RBF(gamma=0.5), data, keep=CachePolicy.EXPENSIVE, memory_limit=reserved + n_rows * 30 * 8 * 4 // 3)
+    return Gram(
+        RBF(gamma=0.5), data, cache_policy=CachePolicy.EXPENSIVE, memory_limit=reserved + n_rows * 30 * 8 * 4 // 3
+    )
 
 
 @given(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=8), min_size=1, max_size=12), st.integers(0, 12))
@@ -465,7 +467,7 @@ def test_bounds_of_repeats_are_those_of_their_rows():
 
 
 @pytest.mark.parametrize(
-    ("keep", "kernel", "p", "room", "n_cached", "keeps_all"),
+    ("cache_policy", "kernel", "p", "room", "n_cached", "keeps_all"),
     [
         (CachePolicy.NONE, RBF(gamma=0.5), 100, "all", 0, False),
         (CachePolicy.EXPENSIVE, RBF(gamma=0.5), 100, "all", 40, False),
@@ -478,10 +480,10 @@ def test_bounds_of_repeats_are_those_of_their_rows():
         (CachePolicy.FULL, RBF(gamma=0.5), 8, "some", 0, False),
     ],
 )
-def test_which_rows_stay(keep, kernel, p, room, n_cached, keeps_all):
+def test_which_rows_stay(cache_policy, kernel, p, room, n_cached, keeps_all):
     data = as_data(rows(40, p))
     backend, limit = select_backend(kernel, data, memory_limit=1 << 20)[0], 256 << 20
     reserved = limit - Gram(kernel, data, memory_limit=limit, backend=backend)._store.room
     of_rows = 8 * 40 * (40 if room == "all" else 30) * 4 // 3 + 64
-    gram = Gram(kernel, data, memory_limit=reserved + of_rows, keep=keep, backend=backend)
+    gram = Gram(kernel, data, memory_limit=reserved + of_rows, cache_policy=cache_policy, backend=backend)
     assert (gram._store.cached_rows.capacity, gram.keeps_all) == (n_cached, keeps_all)

@@ -88,9 +88,11 @@ def test_zooming_continues_around_the_best_cell():
     centre = None
     for stage, (of_C, of_gamma) in enumerate([(100.0, 16.0), (10.0, 4.0), (10.0**0.5, 2.0)]):
         if centre is not None:
-            own = [one for one, number in zip(results["params"], results["stage"], strict=True) if number == stage]
+            stage_settings = [
+                one for one, number in zip(results["params"], results["stage"], strict=True) if number == stage
+            ]
             for name, factor in (("C", of_C), ("gamma", of_gamma)):
-                ratios = sorted({round(one[name] / centre[name], 6) for one in own})
+                ratios = sorted({round(one[name] / centre[name], 6) for one in stage_settings})
                 np.testing.assert_allclose(ratios, [1.0 / factor, 1.0, factor], rtol=1e-5)
         so_far = results["stage"] <= stage
         centre = results["params"][int(np.argmax(np.where(so_far, results["mean_test_score"], -1.0)))]
@@ -113,8 +115,8 @@ def test_other_axes_keep_the_best_value():
     assert len({str(kernel) for kernel in results["param_kernel"][results["stage"] == 0]}) == 2
     assert len({str(kernel) for kernel in results["param_kernel"][results["stage"] > 0]}) == 1
     rows, y = load_diabetes(return_X_y=True)
-    found = KernelSearchCV(SVR(), C=[1.0, 100.0], epsilon="zoom", cv=KFold(3)).fit(scale(rows), y)
-    assert set(found.cv_results_["param_C"][found.cv_results_["stage"] > 0]) == {found.best_params_["C"]}
+    by_zoom = KernelSearchCV(SVR(), C=[1.0, 100.0], epsilon="zoom", cv=KFold(3)).fit(scale(rows), y)
+    assert set(by_zoom.cv_results_["param_C"][by_zoom.cv_results_["stage"] > 0]) == {by_zoom.best_params_["C"]}
 
 
 def test_a_zoom_has_no_grid():
@@ -124,8 +126,8 @@ def test_a_zoom_has_no_grid():
 
 def test_several_scores_need_a_name():
     scoring = ["accuracy", "balanced_accuracy"]
-    found = KernelSearchCV(SVC(), C="zoom", scoring=scoring, refit="balanced_accuracy", cv=2).fit(X, Y)
-    assert found.best_score_ == max(found.cv_results_["mean_test_balanced_accuracy"])
+    search = KernelSearchCV(SVC(), C="zoom", scoring=scoring, refit="balanced_accuracy", cv=2).fit(X, Y)
+    assert search.best_score_ == max(search.cv_results_["mean_test_balanced_accuracy"])
     with pytest.raises(ValueError, match=r'"zoom" follows one score: with several, refit must name one, got False'):
         KernelSearchCV(SVC(), C="zoom", scoring=scoring, refit=False, cv=2).fit(X, Y)
     with pytest.raises(ValueError, match=r'"zoom" follows one score: refit must be True, False or the name of a score'):
@@ -138,8 +140,8 @@ def test_a_function_of_several_scores_needs_a_name():
     def both(estimator, X, y):
         return {"score": 0.0, "other": estimator.score(X, y)}
 
-    found = KernelSearchCV(SVC(), C="zoom", scoring=both, refit="other", cv=2).fit(X, Y)
-    assert found.best_score_ == max(found.cv_results_["mean_test_other"]) > 0.5
+    search = KernelSearchCV(SVC(), C="zoom", scoring=both, refit="other", cv=2).fit(X, Y)
+    assert search.best_score_ == max(search.cv_results_["mean_test_other"]) > 0.5
 
 
 def test_a_zoom_asks_the_callback_that_it_was_given():
@@ -163,11 +165,11 @@ def test_a_stopped_zoom_keeps_its_results():
         return len(reports) == 5  # the first cell of the second stage
 
     with pytest.warns(UserWarning, match="the search was stopped") as warned:
-        found = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
+        search = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
     assert {one.filename for one in warned} == {__file__}
-    assert found.stopped_ == "interrupted"
-    assert (found.cv_results_["stage"] == 0).sum() == 4
-    assert found.best_estimator_.predict(X).shape == Y.shape
+    assert search.stopped_ == "interrupted"
+    assert (search.cv_results_["stage"] == 0).sum() == 4
+    assert search.best_estimator_.predict(X).shape == Y.shape
 
 
 def test_a_zoom_stopped_between_stages_ends():
@@ -178,11 +180,11 @@ def test_a_zoom_stopped_between_stages_ends():
         return len(reports) == 4  # the last cell of the first stage
 
     with pytest.warns(UserWarning, match=r"the search was stopped \(interrupted\): 4 of 6 settings") as warned:
-        found = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
+        search = KernelSearchCV(SVC(), C="zoom", cv=2, callback=stop).fit(X, Y)
     assert {one.filename for one in warned} == {__file__}
-    assert found.stopped_ == "interrupted"
-    assert found.cv_results_["stage"].tolist() == [0] * 4 + [1] * 2
-    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False] * 4 + [True] * 2
+    assert search.stopped_ == "interrupted"
+    assert search.cv_results_["stage"].tolist() == [0] * 4 + [1] * 2
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize("settings", [{}, {"early_stopping": "bound"}, {"C": "zoom"}])
@@ -216,15 +218,15 @@ def test_warnings_name_the_line_of_the_user_that_calls_the_search(settings):
     ids=["svc", "kernel object", "least squares", "perceptron"],
 )
 def test_random_search(machine, values):
-    found = RandomizedSearchCV(machine, values, n_iter=4, cv=2, random_state=0).fit(X, Y)
-    assert found.best_score_ > 0.8
-    assert found.best_estimator_.predict(X).shape == Y.shape
+    search = RandomizedSearchCV(machine, values, n_iter=4, cv=2, random_state=0).fit(X, Y)
+    assert search.best_score_ > 0.8
+    assert search.best_estimator_.predict(X).shape == Y.shape
 
 
 @pytest.mark.parametrize("machine", [SVC(), LeastSquaresSVC(), make_pipeline(StandardScaler(), SVC())], ids=str)
 def test_halving_search(machine):
     path = "svc__" if hasattr(machine, "steps") else ""
     grid = {f"{path}C": [0.01, 1.0, 100.0], f"{path}gamma": [1e-3, 0.1, 10.0]}
-    found = HalvingGridSearchCV(machine, grid, cv=2, random_state=0, min_resources=40).fit(X, Y)
-    assert found.n_iterations_ > 1
-    assert found.best_score_ > 0.8
+    search = HalvingGridSearchCV(machine, grid, cv=2, random_state=0, min_resources=40).fit(X, Y)
+    assert search.n_iterations_ > 1
+    assert search.best_score_ > 0.8

@@ -34,11 +34,11 @@ def test_the_better_settings_see_more_rows(halved):
 
 
 def test_scores_on_all_rows_are_those_of_the_whole_search(halved):
-    whole = KernelSearchCV(SVC(), **GRID, cv=FOLDS).fit(X, Y)
+    full_search = KernelSearchCV(SVC(), **GRID, cv=FOLDS).fit(X, Y)
     last = halved.cv_results_["n_rows"] == 600
     for name in ("split0_test_score", "split2_test_score", "mean_test_score"):
-        np.testing.assert_allclose(halved.cv_results_[name][last], whole.cv_results_[name][last], atol=0.004)
-    assert halved.best_score_ == pytest.approx(whole.best_score_, abs=0.004)
+        np.testing.assert_allclose(halved.cv_results_[name][last], full_search.cv_results_[name][last], atol=0.004)
+    assert halved.best_score_ == pytest.approx(full_search.best_score_, abs=0.004)
 
 
 def stopped_after(n_settings, **options):
@@ -54,19 +54,21 @@ def stopped_after(n_settings, **options):
 
 
 def test_scores_of_a_round_are_by_its_rows():
-    found = stopped_after(12, rounds=[60])
-    assert set(found.cv_results_["n_rows"]) == {60}
+    search = stopped_after(12, rounds=[60])
+    assert set(search.cv_results_["n_rows"]) == {60}
     of_test = np.zeros(900, dtype=np.int64)
     for number, (_, test) in enumerate(FOLDS.split(X, Y), 1):
         of_test[test] = number
     sample = spread(np.arange(900), Y, 90, 8, of_test)
     for number, (train, test) in enumerate(FOLDS.split(X, Y)):
-        own = np.intersect1d(train, sample)
-        assert own.size == pytest.approx(60, abs=2)
-        assert np.mean(Y[own]) == pytest.approx(np.mean(Y[train]), abs=0.04)
-        scores = found.cv_results_[f"split{number}_test_score"]
-        for setting, score in zip(found.cv_results_["params"], scores, strict=True):
-            assert SVC(**setting).fit(X[own], Y[own]).score(X[test], Y[test]) == pytest.approx(score, abs=0.007)
+        in_sample = np.intersect1d(train, sample)
+        assert in_sample.size == pytest.approx(60, abs=2)
+        assert np.mean(Y[in_sample]) == pytest.approx(np.mean(Y[train]), abs=0.04)
+        scores = search.cv_results_[f"split{number}_test_score"]
+        for setting, score in zip(search.cv_results_["params"], scores, strict=True):
+            assert SVC(**setting).fit(X[in_sample], Y[in_sample]).score(X[test], Y[test]) == pytest.approx(
+                score, abs=0.007
+            )
 
 
 def test_a_stop_leaves_the_best_setting_of_the_rounds_so_far():
@@ -94,12 +96,12 @@ def test_candidates_of_several_kinds_go_to_the_last_but_one_round():
     for gamma in (0.1, 0.3):
         candidates += [{"svc__kernel": RBF(), "svc__kernel__gamma": gamma, "svc__C": C} for C in (0.3, 3.0)]
     search = KernelSearchCV(machine, candidates=candidates, cv=FOLDS, rounds=[50, 150])
-    found = search.fit(X, Y, svc__sample_weight=1.0 + Y)
-    n_rows = found.cv_results_["n_rows"]
+    halving = search.fit(X, Y, svc__sample_weight=1.0 + Y)
+    n_rows = halving.cv_results_["n_rows"]
     assert max(n_rows[:3]) >= 150
-    assert n_rows[found.best_index_] == 600
-    assert found.best_params_["svc__kernel__gamma"] in (0.1, 0.3)
-    assert found.best_estimator_.score(X, Y) > 0.85
+    assert n_rows[halving.best_index_] == 600
+    assert halving.best_params_["svc__kernel__gamma"] in (0.1, 0.3)
+    assert halving.best_estimator_.score(X, Y) > 0.85
 
 
 @pytest.mark.parametrize(
@@ -123,8 +125,8 @@ def test_searches_without_rounds_are_refused(options, message):
 
 
 def test_small_tables_have_one_round():
-    found = KernelSearchCV(SVC(), **GRID, cv=FOLDS, rounds="auto").fit(X, Y)
-    assert set(found.cv_results_["n_rows"]) == {600}
+    search = KernelSearchCV(SVC(), **GRID, cv=FOLDS, rounds="auto").fit(X, Y)
+    assert set(search.cv_results_["n_rows"]) == {600}
     assert n_validated(60) == 1000
 
 
@@ -147,10 +149,10 @@ WORDS = ["".join("ab"[(k >> j) & (j + k) & 1] for j in range(7)) + "ab" * (k % 3
     ids=["values shared", "pipeline", "classes", "numbers", "texts"],
 )
 def test_many_test_rows_are_predicted_from_their_kernel_values(machine, data, grid):
-    found = KernelSearchCV(machine, **grid, cv=FEW, return_train_score=True).fit(*data)
-    assert "share" in found.reason_
-    other = GridSearchCV(machine, found.param_grid, cv=FEW, return_train_score=True).fit(*data)
+    search = KernelSearchCV(machine, **grid, cv=FEW, return_train_score=True).fit(*data)
+    assert "share" in search.reason_
+    other = GridSearchCV(machine, search.param_grid, cv=FEW, return_train_score=True).fit(*data)
     for part in ("test", "train"):
         for number in range(3):
             name = f"split{number}_{part}_score"
-            np.testing.assert_allclose(found.cv_results_[name], other.cv_results_[name], atol=1e-4)
+            np.testing.assert_allclose(search.cv_results_[name], other.cv_results_[name], atol=1e-4)

@@ -44,15 +44,17 @@ def check(machine, X, y):
         assert kernel == Linear()
         K = plain.linear(A, A)
     for task, solution in zip(machine.machines_.tasks, solutions, strict=True):
-        found = plain.figures(K[np.ix_(task.rows, task.rows)], task.signs, machine.C, solution.beta, solution.bias)
+        textbook = plain.figures(K[np.ix_(task.rows, task.rows)], task.signs, machine.C, solution.beta, solution.bias)
         certificate = solution.certificate
-        rounding = max(certificate.decision_error, 1e-14 * found.scale)
-        assert certificate.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=4 * rounding)
-        assert certificate.dual == pytest.approx(found.dual, rel=1e-6, abs=4 * rounding * np.abs(solution.beta).sum())
-        assert certificate.primal == pytest.approx(found.primal, rel=1e-6, abs=4 * rounding * machine.C * len(A))
+        rounding = max(certificate.decision_error, 1e-14 * textbook.scale)
+        assert certificate.kkt_violation == pytest.approx(textbook.violation, rel=1e-6, abs=4 * rounding)
+        assert certificate.dual == pytest.approx(
+            textbook.dual, rel=1e-6, abs=4 * rounding * np.abs(solution.beta).sum()
+        )
+        assert certificate.primal == pytest.approx(textbook.primal, rel=1e-6, abs=4 * rounding * machine.C * len(A))
         if solution.status is Status.OPTIMAL:
             assert certificate.kkt_violation <= machine.tol
-            assert found.violation <= machine.tol + 4 * rounding
+            assert textbook.violation <= machine.tol + 4 * rounding
 
 
 CERTIFIED = {

@@ -151,9 +151,9 @@ def test_joint_machines_agree_and_reduce_to_two_classes():
     assert linear.certificate_.primal == pytest.approx(kernel.certificate_.primal, rel=1e-8)
     assert linear.certificate_.verify().status is kernel.certificate_.verify().status is Status.OPTIMAL
     scores = linear.decision_function(X)
-    own = scores[np.arange(len(codes)), codes].copy()
+    true_scores = scores[np.arange(len(codes)), codes].copy()
     scores[np.arange(len(codes)), codes] = -np.inf
-    assert (own - scores.max(axis=1)).min() == pytest.approx(1.0, abs=1e-4)
+    assert (true_scores - scores.max(axis=1)).min() == pytest.approx(1.0, abs=1e-4)
     assert (linear.certificate_.n_bounded, kernel.certificate_.n_bounded) == (0, 0)
     assert linear.certificate_.examples().beyond.max() <= 1e-3
     X, y = separable()
@@ -201,8 +201,8 @@ def test_inseparable_classes_come_with_a_proof(name, machine):
     assert (weights >= 0.0).all()
     if machine.startswith("joint"):
         assert weights.shape == (len(y), 2)
-        own = (y[:, None] == np.unique(y)).astype(float)
-        weights = ((2.0 * own - 1.0) * weights).T
+        is_true_class = (y[:, None] == np.unique(y)).astype(float)
+        weights = ((2.0 * is_true_class - 1.0) * weights).T
         np.testing.assert_allclose(weights.sum(axis=0), 0.0, atol=1e-12)
         sums = weights @ X
     else:
@@ -239,10 +239,10 @@ def test_coefficients_of_0_after_rounding_errors_prove_nothing(seed):
     X, y = 1e6 + rng.normal(size=(12, 3)), rng.integers(0, 3, 12) > 0
     machine = SVC(C=np.inf, kernel="linear", fit_intercept=False)
     try:
-        found = machine.fit(X, y).certificate_.primal, 1.0
+        primal = machine.fit(X, y).certificate_.primal, 1.0
     except InseparableError as error:
-        found = np.inf, error.weights.sum()
-    assert found == pytest.approx((np.inf, 1.0), rel=1e-12)
+        primal = np.inf, error.weights.sum()
+    assert primal == pytest.approx((np.inf, 1.0), rel=1e-12)
 
 
 @pytest.mark.parametrize("power", [-6, -3, 0, 3, 6])
@@ -347,14 +347,14 @@ def test_paths_searches_and_warm_starts_take_an_infinite_c():
 @pytest.mark.parametrize("machine", [SVC(C=np.inf, fit_intercept=False, kernel="linear"), LinearSVC(C=np.inf)])
 def test_leave_one_out_is_that_of_refits(machine):
     X, y = separable(14)
-    found = leave_one_out(machine, X, y)
+    loo = leave_one_out(machine, X, y)
     refits = [
         type(machine)(**machine.get_params())
         .fit(np.delete(X, row, 0), np.delete(y, row))
         .decision_function(X[[row]])[0]
         for row in range(len(y))
     ]
-    np.testing.assert_allclose(found.decision, refits, rtol=2e-2, atol=1e-3)
+    np.testing.assert_allclose(loo.decision, refits, rtol=2e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -408,14 +408,14 @@ def test_rows_in_a_file_take_an_infinite_c(tmp_path):
 def test_a_proof_counts_although_a_limit_ended_the_last_round(monkeypatch):
     X, codes = insep("random labels")
 
-    def proved(found):
-        return np.abs(X.T @ found.beta).max() <= 1e-12 * np.abs(found.beta).sum()
+    def proved(solution):
+        return np.abs(X.T @ solution.beta).max() <= 1e-12 * np.abs(solution.beta).sum()
 
     def cut(problem, control, **about):
-        found = solve_joint(problem, control, **about)
-        ended = Status.MAX_ITER if proved(found) else found.certificate.status
+        solution = solve_joint(problem, control, **about)
+        ended = Status.MAX_ITER if proved(solution) else solution.certificate.status
         seen.append(ended)
-        return replace(found, certificate=replace(found.certificate, status=ended))
+        return replace(solution, certificate=replace(solution.certificate, status=ended))
 
     seen, solve_joint = [], hard_margin.solve_joint
     monkeypatch.setattr(hard_margin, "solve_joint", cut)

@@ -231,8 +231,8 @@ def truth_of(name: str, machine: Any, K: Long, y: npt.NDArray[np.float64], optio
         rho = 1 / scale
         primal = quadratic / 2 + np.maximum(0, rho - target * f).sum() - options["nu"] * rho * n
         worst, divided = _violation(f0, beta, lower, upper, [y > 0, y < 0]), float((np.abs(K) @ np.abs(beta)).max())
-        known = float(primal) if np.isfinite(machine.C_[0]) else None
-        return Truth(worst, float(-quadratic / 2), known, divided=2.0 * _EPS * divided)
+        true_primal = float(primal) if np.isfinite(machine.C_[0]) else None
+        return Truth(worst, float(-quadratic / 2), true_primal, divided=2.0 * _EPS * divided)
     if name == "quantile":
         q = np.longdouble(options["quantile"])
         lower, upper = (
@@ -377,20 +377,20 @@ def _ratios(name: str, certificate: Any, truth: Truth, n: int) -> dict[str, floa
     """Divide each true error by its stated bound; a ratio above 1 is a false certificate."""
     rounding = certificate.decision_error + truth.divided
     stated = certificate.gradient_violation if certificate.kkt_violation is None else certificate.kkt_violation
-    found = {"violation": _ratio(abs(stated - truth.violation), 2.0 * rounding, truth.violation)}
+    ratios = {"violation": _ratio(abs(stated - truth.violation), 2.0 * rounding, truth.violation)}
     if certificate.status == "optimal":
         tol = certificate.tol
         if name == "ridge":
             tol *= truth.scale
-        found["optimal"] = _ratio(truth.violation, tol + 2.0 * rounding, 0.0)
+        ratios["optimal"] = _ratio(truth.violation, tol + 2.0 * rounding, 0.0)
     error = certificate.rounding
     if error is not None:
         for key, true in (("dual", truth.dual), ("primal", truth.primal)):
             value = getattr(certificate, key)
             if true is not None and np.isfinite(value) and np.isfinite(true):
                 off = value - true if key == "primal" or value > true else 0.5 * (value - true)  # a bound is lower
-                found[key] = _ratio(abs(off), error + truth.divided * n, true)
-    return found
+                ratios[key] = _ratio(abs(off), error + truth.divided * n, true)
+    return ratios
 
 
 def _ratio(off: float, admitted: float, size: float) -> float:
@@ -402,11 +402,11 @@ def _ratio(off: float, admitted: float, size: float) -> float:
 
 def _worst_of(seeds: range, most_rows: int = 60) -> tuple[int, list[str]]:
     """Return the number of machines that were fitted, and a description of each false number."""
-    cases = [found for seed in seeds if (found := try_case(seed, most_rows)) is not None]
+    cases = [case for seed in seeds if (case := try_case(seed, most_rows)) is not None]
     false = [
-        f"{number} is off by {ratio:.3g} times what is admitted: {found.status}, {found.what}"
-        for found in cases
-        for number, ratio in found.ratios.items()
+        f"{number} is off by {ratio:.3g} times what is admitted: {case.status}, {case.what}"
+        for case in cases
+        for number, ratio in case.ratios.items()
         if not ratio <= 1.0
     ]
     return len(cases), false
@@ -507,11 +507,11 @@ def test_verify_does_not_share_the_sum_that_it_verifies(offset: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine = SVR(kernel=kernel, epsilon=0.1).fit(X, y)
-    found = machine.certificate_.verify()
+    recomputed = machine.certificate_.verify()
     K = kernel.block(as_data(X), as_data(X)).astype(np.longdouble)
     true = truth_of("svr", machine, K, y, {"C": 1.0, "epsilon": 0.1})
-    assert found.kkt_violation == pytest.approx(true.violation, rel=1e-3, abs=_EPS * max(1.0, offset))
-    objective = dual_objective(found, machine.solution_.beta)
+    assert recomputed.kkt_violation == pytest.approx(true.violation, rel=1e-3, abs=_EPS * max(1.0, offset))
+    objective = dual_objective(recomputed, machine.solution_.beta)
     assert objective == pytest.approx(true.dual, rel=0, abs=1e-12 * abs(true.dual) + 4 * _EPS * offset)
 
 
@@ -564,16 +564,16 @@ def test_no_certificate_of_a_joint_machine_is_false(first: int) -> None:
         coefficients = machine.dual_coef_
         beta = np.zeros((n, 3), dtype=np.longdouble)
         beta[machine.support_] = (coefficients.toarray() if sp.issparse(coefficients) else coefficients).T
-        own = codes[:, None] == np.arange(3)
-        scores, upper, lower = K @ beta, np.where(own, C, 0.0), np.where(own, 0.0, -C)
-        gradient = scores + ~own
+        is_true_class = codes[:, None] == np.arange(3)
+        scores, upper, lower = K @ beta, np.where(is_true_class, C, 0.0), np.where(is_true_class, 0.0, -C)
+        gradient = scores + ~is_true_class
         most = np.where(beta > lower, gradient, -np.inf).max(axis=1)
         least = np.where(beta < upper, gradient, np.inf).min(axis=1)
         quadratic = (beta * scores).sum()
-        slacks = gradient.max(axis=1) - scores[own]
+        slacks = gradient.max(axis=1) - scores[is_true_class]
         truth = Truth(
             max(0.0, float((most - least).max())),
-            float(-quadratic / 2 - beta[~own].sum()),
+            float(-quadratic / 2 - beta[~is_true_class].sum()),
             float(quadratic / 2 + C * slacks.sum()),
         )
         ratios = _ratios("joint", machine.certificate_, truth, n)

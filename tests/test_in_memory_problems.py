@@ -47,9 +47,9 @@ def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, 
 def begun(gram: Gram, tasks: Tasks, C: float, *, is_over: bool = False) -> InMemoryProblems:
     """Problems with the same C, as at the start of a path."""
     problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
-    found = InMemoryProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
-    found.begin_in_corners(lambda: is_over)
-    return found
+    problems_begun = InMemoryProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+    problems_begun.begin_in_corners(lambda: is_over)
+    return problems_begun
 
 
 SCHEMES = [(2, "ovo"), (4, "ovo"), (4, "ovr")]
@@ -78,8 +78,8 @@ def test_values_and_certificates_are_those_of_the_points(n_classes: int, scheme:
         last = train(gram, codes, n_classes, C, scheme=scheme, warm_start=last)
     assert isinstance(last, Machines)
     assert last.solutions.prepared is not None
-    whole, rows = gram.data.whole.astype(np.float64), gram.in_memory_rows  # type: ignore[attr-defined]
-    assert last.known_products(np.arange(N)) == pytest.approx(whole[:, rows] @ last.coefficients, abs=1e-10)
+    matrix, rows = gram.data.whole.astype(np.float64), gram.in_memory_rows  # type: ignore[attr-defined]
+    assert last.known_products(np.arange(N)) == pytest.approx(matrix[:, rows] @ last.coefficients, abs=1e-10)
     assert last.biases == pytest.approx([solution.bias for solution in last.solutions], abs=0.0)
     for solution, violation in zip(last.solutions, last.solutions.violations, strict=True):
         certificate = solution.certificate
@@ -103,8 +103,8 @@ def test_solutions_in_single_precision_are_continued_in_double(n_classes: int) -
     double = train(exact, codes, n_classes, 50.0, control=Control(limits), warm_start=single)
     assert {solution.status for solution in double.solutions} == {Status.OPTIMAL}
     assert 10 * double.solutions.n_iter.sum() < cold.solutions.n_iter.sum()
-    whole: Any = exact.data
-    sums = whole.whole[:, exact.in_memory_rows] @ double.coefficients
+    rows: Any = exact.data
+    sums = rows.whole[:, exact.in_memory_rows] @ double.coefficients
     assert double.known_products(np.arange(N)) == pytest.approx(sums, abs=1e-10)
 
 
@@ -115,8 +115,8 @@ def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_cla
     for C, expected in ((1e-3, {True}), (0.1, {True, False}), (50.0, {False})):
         problems = begun(gram, tasks, C)
         for number, task in enumerate(tasks):
-            own = problems.problems.variables(number)
-            beta, linear = problems.beta[own], problems.problems.whole.linear[own]
+            variables = problems.problems.variables(number)
+            beta, linear = problems.beta[variables], problems.problems.stacked.linear[variables]
             assert beta.any() in expected
             if beta.any():
                 assert np.count_nonzero((beta != 0.0) & (np.abs(beta) != C)) <= 1
@@ -126,7 +126,7 @@ def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_cla
                 values = K[np.ix_(task.rows, task.rows)] @ beta
                 dual = [-t * (linear @ beta) - 0.5 * t**2 * (values @ beta) for t in np.linspace(0.0, 1.0, 50)]
                 assert (np.diff(dual) > 0.0).all()
-                at = problems._rows[own]
+                at = problems._rows[variables]
                 assert problems.values[number, at] == pytest.approx(values, abs=1e-12)
     steps = train(gram, codes, n_classes, 1e-3, scheme=scheme).solutions.n_iter.sum()
     assert steps < 0.8 * sum(one.n_iter for one in alone(gram, codes, n_classes, 1e-3, scheme, Limits()))
@@ -142,8 +142,8 @@ def test_extreme_penalties_have_corners_without_warnings(C: float) -> None:
     gram, codes = in_memory(2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = begun(gram, make_tasks(codes, 2, "ovo"), C)
-    assert found.beta.any() == (C < 1.0)
+        problems = begun(gram, make_tasks(codes, 2, "ovo"), C)
+    assert problems.beta.any() == (C < 1.0)
 
 
 def test_no_corner_is_taken_for_an_objective_that_overflows() -> None:
@@ -155,9 +155,9 @@ def test_no_corner_is_taken_for_an_objective_that_overflows() -> None:
     gram = Gram(EvaluatedKernel(Linear()), InMemoryRows(X @ X.T), n_jobs=1)
     tasks = make_tasks(codes, 2, "ovo")
     problems = c_svc_each(tasks.signs, penalties[tasks.rows], tasks.sizes)
-    found = InMemoryProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
-    found.begin_in_corners(lambda: False)
-    assert not found.beta.any()
+    work = InMemoryProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+    work.begin_in_corners(lambda: False)
+    assert not work.beta.any()
 
 
 def test_wrong_tracked_values_are_detected() -> None:
@@ -172,9 +172,9 @@ def test_wrong_tracked_values_are_detected() -> None:
 def test_a_problem_ends_at_its_most_steps_as_alone() -> None:
     gram, codes = in_memory(4)
     limits = Limits(tol=1e-6, max_iter=3)
-    found = train(gram, codes, 4, 10.0, control=Control(limits))
-    assert {solution.status for solution in found.solutions} == {Status.MAX_ITER}
-    assert found.solutions.n_iter.tolist() == [3] * 6
+    machines = train(gram, codes, 4, 10.0, control=Control(limits))
+    assert {solution.status for solution in machines.solutions} == {Status.MAX_ITER}
+    assert machines.solutions.n_iter.tolist() == [3] * 6
     assert {solution.status for solution in alone(gram, codes, 4, 10.0, "ovo", limits)} == {Status.MAX_ITER}
 
 
@@ -191,12 +191,12 @@ def test_problems_solved_before_a_stop_are_kept(how: str) -> None:
     if how == "ctrl-c":
         interruption.request()
     limits = Limits(max_seconds=0.0) if how == "time" else Limits()
-    found = train(gram, codes, 4, 1.0, control=Control(limits, stops, interruption))
-    statuses = [solution.status for solution in found.solutions]
+    machines = train(gram, codes, 4, 1.0, control=Control(limits, stops, interruption))
+    statuses = [solution.status for solution in machines.solutions]
     ended = Status.TIME_LIMIT if how == "time" else Status.INTERRUPTED
     n_done = 3 if how == "callback" else 0
     assert statuses == [Status.OPTIMAL] * n_done + [ended] * (6 - n_done)
-    assert all(not solution.beta.any() for solution in list(found.solutions)[n_done:])
+    assert all(not solution.beta.any() for solution in list(machines.solutions)[n_done:])
 
 
 def test_problems_in_progress_at_a_stop_keep_their_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,8 +208,8 @@ def test_problems_in_progress_at_a_stop_keep_their_point(monkeypatch: pytest.Mon
         reports.append(progress)
         return progress.stage == "machine 2 of 3"
 
-    found = train(gram, codes, 3, 50.0, control=Control(Limits(tol=1e-6), stops))
-    solutions = list(found.solutions)
+    machines = train(gram, codes, 3, 50.0, control=Control(Limits(tol=1e-6), stops))
+    solutions = list(machines.solutions)
     assert [solution.status for solution in solutions] == [Status.OPTIMAL] + [Status.INTERRUPTED] * 2
     assert reports[-1].violation > 1e-6
     assert solutions[1].n_iter == reports[-1].n_iter > 0

@@ -32,7 +32,7 @@ def frame(n=240, flipped=(), seed=0):
 
 
 @pytest.fixture(scope="module")
-def found():
+def studied():
     return study(frame(), "t", n_folds=3)
 
 
@@ -44,35 +44,36 @@ def numbers():
     return study(table, "y", task="regression", n_folds=3)
 
 
-def test_the_column_that_decides_comes_first_and_noise_does_not_matter(found):
-    columns = found.insight.columns
+def test_the_column_that_decides_comes_first_and_noise_does_not_matter(studied):
+    columns = studied.insight.columns
     assert {one.column for one in columns[:2]} == {"a", "place"}
     assert all(one.matters for one in columns[:2])
     assert not columns[2].matters
-    assert found.insight.dependences[0].column in {"a", "place"}
-    sentence = words.columns_that_matter(found)
+    assert studied.insight.dependences[0].column in {"a", "place"}
+    sentence = words.columns_that_matter(studied)
     assert "percentage points" in sentence
     assert "Whether 'noise' is needed cannot be told from so few rows" in sentence
-    assert sentence in prose.summary(found)
+    assert sentence in prose.summary(studied)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
 def test_shuffled_values_are_those_of_a_shuffled_table(kernel):
-    found = study(frame(90), "t", n_folds=2, kernel=kernel)
-    table = as_table(frame()).select(found.column_choice.features)
-    parts = KernelParts(found.model, found.model.encoder.transform(table))
-    np.testing.assert_allclose(parts.values(), found.model.decision_values(table), atol=1e-9)
+    studied = study(frame(90), "t", n_folds=2, kernel=kernel)
+    table = as_table(frame()).select(studied.column_choice.features)
+    parts = KernelParts(studied.model, studied.model.encoder.transform(table))
+    np.testing.assert_allclose(parts.values(), studied.model.decision_values(table), atol=1e-9)
     order = np.random.default_rng(3).permutation(table.n_rows)
-    for name, place in encoded_columns(found.model).items():
+    for name, place in encoded_columns(studied.model).items():
         columns = [
-            column[order] if own == name else column for own, column in zip(table.names, table.columns, strict=True)
+            column[order] if column_name == name else column
+            for column_name, column in zip(table.names, table.columns, strict=True)
         ]
-        wanted = found.model.decision_values(replace(table, columns=tuple(columns)))
+        wanted = studied.model.decision_values(replace(table, columns=tuple(columns)))
         np.testing.assert_allclose(parts.values_shuffled(place, order[None])[0], wanted, atol=1e-9)
 
 
-def test_a_budget_takes_fewer_rows_and_the_same_seed_the_same_ones(found, monkeypatch):
-    table = as_table(frame(seed=5)).select(found.column_choice.features)
+def test_a_budget_takes_fewer_rows_and_the_same_seed_the_same_ones(studied, monkeypatch):
+    table = as_table(frame(seed=5)).select(studied.column_choice.features)
     asked = []
 
     def costs(values, rows):
@@ -80,19 +81,19 @@ def test_a_budget_takes_fewer_rows_and_the_same_seed_the_same_ones(found, monkey
         return (values[:, 0] > 0).astype(float)
 
     monkeypatch.setattr("mercer.studies.insight.column_importance.BUDGET", 1.0)
-    first = column_importance(found.model, table, costs)
+    first = column_importance(studied.model, table, costs)
     assert set(asked) == {100}
-    assert [one.increase for one in first] == [one.increase for one in column_importance(found.model, table, costs)]
+    assert [one.increase for one in first] == [one.increase for one in column_importance(studied.model, table, costs)]
 
 
-def test_dependence_is_the_mean_prediction_with_one_cell_in_all_rows(found):
-    table = as_table(frame()).select(found.column_choice.features)
-    of_place = partial_dependence(found.model, table, "place")
+def test_dependence_is_the_mean_prediction_with_one_cell_in_all_rows(studied):
+    table = as_table(frame()).select(studied.column_choice.features)
+    of_place = partial_dependence(studied.model, table, "place")
     assert set(of_place.cells) == {"north", "south"}
-    changed = as_table(frame().assign(place="north")).select(found.column_choice.features)
-    wanted = found.model.decision_values(changed).mean(axis=0)
+    changed = as_table(frame().assign(place="north")).select(studied.column_choice.features)
+    wanted = studied.model.decision_values(changed).mean(axis=0)
     np.testing.assert_allclose(of_place.means[list(of_place.cells).index("north")], wanted)
-    of_a = partial_dependence(found.model, table, "a")
+    of_a = partial_dependence(studied.model, table, "a")
     assert (np.diff(of_a.cells) > 0).all()
 
 
@@ -129,14 +130,14 @@ def test_rows_with_a_mistaken_class_are_suspicious():
     assert all(amount.startswith("margin −") for _, _, amount in words.suspicious_rows(result))
 
 
-def test_values_of_held_out_rows_are_of_machines_that_have_not_learnt_them(found):
-    curve = found.insight.curve
+def test_values_of_held_out_rows_are_of_machines_that_have_not_learnt_them(studied):
+    curve = studied.insight.curve
     assert curve.held_out is not None
-    truth = found.column_choice.truth.values[found.sealed.rest]
+    truth = studied.column_choice.truth.values[studied.sealed.rest]
     error = np.mean((curve.held_out[:, 0] > 0) != (truth == 1))
     assert min(error, 1 - error) == pytest.approx(1 - curve.figures[-1])
     assert curve.rows[-1] == 120
-    assert curve.figures[-1] == pytest.approx(found.search.best.figure)
+    assert curve.figures[-1] == pytest.approx(studied.search.best.figure)
 
 
 CURVES = {
@@ -149,12 +150,12 @@ CURVES = {
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_a_curve_has_three_outcomes(found, name):
+def test_a_curve_has_three_outcomes(studied, name):
     costs, words_of_it = CURVES[name]
     goal = ToClassify(["x", "y"], 4000)
     folds = [Fold(None, np.zeros(4000), np.arange(3000), np.arange(1000)) for _ in range(4)]
     curve = curve_of(goal, folds, (250, 500, 1000)[: len(costs)], [goal.figure(sum(one)) for one in costs], costs, None)
-    study_of_it = replace(found, goal=goal, insight=replace(found.insight, curve=curve))
+    study_of_it = replace(studied, goal=goal, insight=replace(studied.insight, curve=curve))
     assert words_of_it in prose.more_rows(study_of_it)
     for one, total in zip(curve.of_folds, curve.figures, strict=True):
         assert np.mean(one) == pytest.approx(total)
@@ -164,10 +165,10 @@ def importance(low, high):
     return Interval((low + high) / 2, low, high)
 
 
-def test_not_shown_is_not_said_to_be_dispensable(found):
+def test_not_shown_is_not_said_to_be_dispensable(studied):
     columns = [("sure", 0.1, 0.2), ("wide", -0.1, 0.8), ("little", -0.01, 0.012)]
-    insight = replace(found.insight, columns=tuple(Importance((name,), importance(*ends)) for name, *ends in columns))
-    sentence = words.columns_that_matter(replace(found, insight=insight))
+    insight = replace(studied.insight, columns=tuple(Importance((name,), importance(*ends)) for name, *ends in columns))
+    sentence = words.columns_that_matter(replace(studied, insight=insight))
     assert "“sure” by 15.0 percentage points (10.0 to 20.0)" in sentence
     assert (
         "Without 'little' it rises by at most 1.2 percentage points, so little is lost if it is left out." in sentence
@@ -195,34 +196,34 @@ def test_equal_columns_are_shuffled_together():
     assert "'a' and 'a2' say nearly the same. They were shuffled together" in words.columns_that_matter(result)
 
 
-def test_no_change_in_few_rows_is_no_proof_that_a_column_is_not_needed(found):
-    table = as_table(frame(seed=5)).select(found.column_choice.features)
-    nothing = column_importance(found.model, table, lambda values, rows: np.zeros(len(rows)), largest_cost=1.0)
+def test_no_change_in_few_rows_is_no_proof_that_a_column_is_not_needed(studied):
+    table = as_table(frame(seed=5)).select(studied.column_choice.features)
+    nothing = column_importance(studied.model, table, lambda values, rows: np.zeros(len(rows)), largest_cost=1.0)
     assert all(one.increase.high == pytest.approx(1 - 0.025 ** (1 / 240)) for one in nothing)
     few = np.arange(240) % 12
-    nothing = column_importance(found.model, table, lambda values, rows: np.zeros(len(rows)), few, largest_cost=1.0)
+    nothing = column_importance(studied.model, table, lambda values, rows: np.zeros(len(rows)), few, largest_cost=1.0)
     assert not any(one.is_small for one in nothing)
 
 
-def test_rows_that_are_farthest_off_are_ranked_by_margin(found):
-    goal, values = found.goal, np.array([[-1.0], [-0.5], [-5.5], [2.0], [-2.6]])
-    assert goal.worst_rows(found.model, values, np.array([1, 1, 1, 1, 1]), 3).tolist() == [2, 4, 0]
-    assert goal.worst_rows(found.model, -values, np.array([1, 1, 1, 1, 1]), 3).tolist() == [3]
+def test_rows_that_are_farthest_off_are_ranked_by_margin(studied):
+    goal, values = studied.goal, np.array([[-1.0], [-0.5], [-5.5], [2.0], [-2.6]])
+    assert goal.worst_rows(studied.model, values, np.array([1, 1, 1, 1, 1]), 3).tolist() == [2, 4, 0]
+    assert goal.worst_rows(studied.model, -values, np.array([1, 1, 1, 1, 1]), 3).tolist() == [3]
 
 
-def test_near_support_vectors_are_near(found):
+def test_near_support_vectors_are_near(studied):
     table = as_table(frame())
-    for one in found.insight.wrong:
-        assert one.row in found.test_rows
+    for one in studied.insight.wrong:
+        assert one.row in studied.test_rows
         assert one.truth != one.predicted
         a, others = table["a"][one.row], table["a"][list(one.nearest)]
         assert np.abs(others - a).mean() < np.abs(table["a"] - a).mean()
 
 
-def test_influential_rows_are_support_vectors(found):
-    rows = [one.row for one in found.insight.influential]
-    assert set(rows) <= set(found.model.training.rows[found.model.support_rows])
-    amounts = [one.amount for one in found.insight.influential]
+def test_influential_rows_are_support_vectors(studied):
+    rows = [one.row for one in studied.insight.influential]
+    assert set(rows) <= set(studied.model.training.rows[studied.model.support_rows])
+    amounts = [one.amount for one in studied.insight.influential]
     assert amounts == sorted(amounts, reverse=True)
     assert sum(amounts) <= 1.0 + 1e-12
 
@@ -258,8 +259,8 @@ def test_many_support_vectors_are_explained(monkeypatch):
         assert any(sentence in note for note in prose.cautions(result)) is is_said
 
 
-def test_a_page_may_have_no_curve(found):
-    short = replace(found, insight=replace(found.insight, curve=LearningCurve((), (), ()), suspicious=()))
+def test_a_page_may_have_no_curve(studied):
+    short = replace(studied, insight=replace(studied.insight, curve=LearningCurve((), (), ()), suspicious=()))
     assert prose.more_rows(short).startswith("There was no time")
     page = render(short)
     assert "Which rows matter" in page

@@ -54,8 +54,8 @@ def test_multiples_are_found_and_values_are_those_of_the_rows_given(given_, kern
     np.testing.assert_allclose(double, exact, rtol=1e-11, atol=1e-12 * largest)
     np.testing.assert_allclose(single, exact, rtol=1e-4, atol=1e-6 * largest)
     weights = np.random.default_rng(1).normal(size=(900, 1))
-    found, bound = backend.matvec_bounded(data, None, data, None, weights)
-    assert (np.abs(found - exact @ weights)[:, 0] <= bound + 1e-12 * largest).all()
+    products, bound = backend.matvec_bounded(data, None, data, None, weights)
+    assert (np.abs(products - exact @ weights)[:, 0] <= bound + 1e-12 * largest).all()
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_new_rows_that_are_no_multiples_use_floating_point():
     backend, _ = select_backend(kernel, data)
     weights = np.random.default_rng(1).normal(size=(900, 1))
     exact = kernel.block(new, data) @ weights
-    found, bound = backend.matvec_bounded(new, None, data, None, weights)
-    assert (np.abs(found - exact)[:, 0] <= bound).all()
+    products, bound = backend.matvec_bounded(new, None, data, None, weights)
+    assert (np.abs(products - exact)[:, 0] <= bound).all()
 
 
 @given(
@@ -132,12 +132,12 @@ def test_bounds_hold_wherever_rows_lie(p, far, step, log_gamma, dtype, seed):
     rows, weights = rng.integers(0, n, 30), rng.normal(size=40)
     columns = rng.integers(0, n, 40)
     exact = kernel.block(data.rows(rows), data.rows(columns)) @ weights
-    found = backend.matvec(data, rows, data, columns, weights[:, None], single=True)[:, 0]
+    products = backend.matvec(data, rows, data, columns, weights[:, None], single=True)[:, 0]
     bound = backend.single_precision_bound(data, rows, data, columns, weights)
     closer = backend.matvec_bounded(data, rows, data, columns, weights[:, None])
     if bound is None:  # distances are computed from differences
         return
-    assert (np.abs(found - exact) <= bound + 1e-12).all()
+    assert (np.abs(products - exact) <= bound + 1e-12).all()
     assert (np.abs(closer[0][:, 0] - exact) <= closer[1] + 1e-12).all()
 
 
@@ -159,9 +159,9 @@ def test_bounds_are_nearly_reached(far):
         backend, _ = select_backend(kernel, data)
         one, weight = np.array([7]), np.ones(1)
         exact = kernel.block(data, data.rows(one))[:, 0]
-        found = backend.matvec(data, None, data, one, weight[:, None], single=True)[:, 0]
+        products = backend.matvec(data, None, data, one, weight[:, None], single=True)[:, 0]
         bound = backend.single_precision_bound(data, None, data, one, weight)
-        assert least < (np.abs(found - exact) / bound).max() <= 1.0
+        assert least < (np.abs(products - exact) / bound).max() <= 1.0
 
 
 def test_instruction_sets_that_change_meanwhile_change_nothing(monkeypatch):
@@ -186,11 +186,11 @@ def test_sparse_rows_are_refused_as_by_other_dense_tables():
 def test_threads_change_no_bit():
     data = as_data(pixels(1_500, 200) / 255)
     weights = np.random.default_rng(1).normal(size=(1_500, 2))
-    found = [
+    actual = [
         select_backend(RBF(gamma=0.05), data, n_jobs=n_jobs)[0].matvec(data, None, data, None, weights, single=True)
         for n_jobs in (1, 2, 3)
     ]
-    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+    assert actual[0].tobytes() == actual[1].tobytes() == actual[2].tobytes()
 
 
 def test_machines_of_integers_are_certified_and_answer_as_before(monkeypatch):

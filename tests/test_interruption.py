@@ -170,13 +170,13 @@ def test_each_ctrl_c_counts(presses, status):
     # Prediction is repeatable: the machine is certified with the bias that it predicts with.
     np.testing.assert_array_equal(machine.decision_function(X[:50]), before)
     assert certificate.verify().primal == pytest.approx(certificate.primal, rel=1e-9)
-    found = plain.figures(
+    textbook = plain.figures(
         plain.gaussian(X, X, machine.kernel_.gamma), 2.0 * y - 1.0, 1e4, machine.solution_.beta, machine.solution_.bias
     )
-    assert certificate.primal == pytest.approx(found.primal, rel=1e-9)
-    assert certificate.dual == pytest.approx(found.dual, rel=1e-9)
+    assert certificate.primal == pytest.approx(textbook.primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(textbook.dual, rel=1e-9)
     if status is Status.INTERRUPTED:
-        assert machine.solution_.bias == pytest.approx(found.bias, rel=1e-6, abs=1e-6)
+        assert machine.solution_.bias == pytest.approx(textbook.bias, rel=1e-6, abs=1e-6)
     # The certificate is about the machine that predicts.
     np.testing.assert_array_equal(machine.intercept_, [machine.solution_.bias])
 
@@ -234,34 +234,34 @@ def test_fits_at_the_same_time_are_those_one_after_the_other():
     tables = [blobs(n=1200, p=5, seed=seed) for seed in range(3)]
     one_by_one = [SVC(C=10.0, n_jobs=2).fit(*table) for table in tables]
     at_once = in_threads([lambda table=table: SVC(C=10.0, n_jobs=2).fit(*table) for table in tables])
-    for found, expected, (X, _) in zip(at_once, one_by_one, tables, strict=True):
-        np.testing.assert_array_equal(found.dual_coef_, expected.dual_coef_)
-        np.testing.assert_array_equal(found.intercept_, expected.intercept_)
-        np.testing.assert_array_equal(found.decision_function(X), expected.decision_function(X))
-        assert found.certificate_.primal == expected.certificate_.primal
+    for actual, expected, (X, _) in zip(at_once, one_by_one, tables, strict=True):
+        np.testing.assert_array_equal(actual.dual_coef_, expected.dual_coef_)
+        np.testing.assert_array_equal(actual.intercept_, expected.intercept_)
+        np.testing.assert_array_equal(actual.decision_function(X), expected.decision_function(X))
+        assert actual.certificate_.primal == expected.certificate_.primal
 
 
 def test_one_machine_predicts_in_several_threads():
     X, y = blobs(n=1500, p=5)
     machine = SVC().fit(X, y)
     expected = machine.decision_function(X)
-    for found in in_threads([lambda: machine.decision_function(X)] * 4):
-        np.testing.assert_array_equal(found, expected)
+    for decision in in_threads([lambda: machine.decision_function(X)] * 4):
+        np.testing.assert_array_equal(decision, expected)
 
 
 def test_the_previous_signal_handler_is_restored():
     X, y = blobs()
 
-    def own(number, frame):
+    def handler(number, frame):
         raise AssertionError("Ctrl-C was not pressed")
 
-    before = signal.signal(signal.SIGINT, own)
+    before = signal.signal(signal.SIGINT, handler)
     try:
         SVC().fit(X, y)
-        assert signal.getsignal(signal.SIGINT) is own
+        assert signal.getsignal(signal.SIGINT) is handler
         with pytest.raises(ValueError, match="C must be"):
             SVC(C=-1).fit(X, y)
-        assert signal.getsignal(signal.SIGINT) is own
+        assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -297,10 +297,10 @@ every_watched = pytest.mark.parametrize(("kernel", "n_classes", "scheme", "p"), 
 def watched_gram(kernel, n_classes, p, n=6000):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(n, p)) / p**0.5, rng.integers(0, n_classes, n)
-    keep = CachePolicy.NON_NATIVE if n_classes > 2 else CachePolicy.NONE
+    cache_policy = CachePolicy.NON_NATIVE if n_classes > 2 else CachePolicy.NONE
     # A function whose matrix fits into memory is called once, and Ctrl-C must wait for this call.
     memory_limit = 128 << 20 if kernel.calls_function else None
-    return Gram(kernel, as_data(X), keep=keep, n_jobs=1, memory_limit=memory_limit), labels
+    return Gram(kernel, as_data(X), cache_policy=cache_policy, n_jobs=1, memory_limit=memory_limit), labels
 
 
 class ProgressMonitor:
@@ -338,11 +338,11 @@ def test_ctrl_c_and_the_time_limit_are_checked_often(kernel, n_classes, scheme, 
     assert max(monitor.seconds[: monitor.limit]) < 1.0
 
 
-@pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.FULL])
-def test_the_joint_machine_checks_often_too(keep):
+@pytest.mark.parametrize("cache_policy", [CachePolicy.NONE, CachePolicy.FULL])
+def test_the_joint_machine_checks_often_too(cache_policy):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(6000, 16)) / 4.0, rng.integers(0, 12, 6000)
-    gram = Gram(RBF(gamma=1.0), as_data(X), keep=keep, n_jobs=1)
+    gram = Gram(RBF(gamma=1.0), as_data(X), cache_policy=cache_policy, n_jobs=1)
     monitor = ProgressMonitor(limit=15)
     machines = train(gram, labels, 12, 1e3, scheme="joint", control=Control(interruption=monitor))
     assert machines.certificate.status is Status.INTERRUPTED
@@ -430,10 +430,12 @@ CHANGED = [
 def test_a_machine_is_changed_as_a_whole_or_not_at_all(kind, change):
     """Ctrl-C at any line either stops the solver, or leaves the old machine, or comes when the new one is stored."""
     rng, change = np.random.default_rng(0), CHANGES[change]
-    whole = Press(at=-1)
-    known = traced(lambda: change(clone(kind).fit(*FIRST)), whole)
+    undisturbed = Press(at=-1)
+    changed = traced(lambda: change(clone(kind).fit(*FIRST)), undisturbed)
     raised = 0
-    for at in rng.integers(1, whole.n_lines, 8 if getattr(kind, "probability", False) else 24):  # calibration is slow
+    for at in rng.integers(
+        1, undisturbed.n_lines, 8 if getattr(kind, "probability", False) else 24
+    ):  # calibration is slow
         machine = clone(kind).fit(*FIRST)
         before = vars(machine).copy()
         try:
@@ -441,17 +443,17 @@ def test_a_machine_is_changed_as_a_whole_or_not_at_all(kind, change):
         except KeyboardInterrupt:
             now, raised = vars(machine), raised + 1
             is_old = now.keys() == before.keys() and all(now[name] is value for name, value in before.items())
-            assert is_old or now.keys() == vars(known).keys()
+            assert is_old or now.keys() == vars(changed).keys()
             if is_old:
                 continue
-        assert machine.shape_fit_ == known.shape_fit_
-        assert machine.n_features_in_ == known.n_features_in_
+        assert machine.shape_fit_ == changed.shape_fit_
+        assert machine.n_features_in_ == changed.n_features_in_
         assert len(machine.support_) == len(machine.support_vectors_) == machine.dual_coef_.shape[1]
-        np.testing.assert_array_equal(getattr(machine, "classes_", 0), getattr(known, "classes_", 0))
-        said, found = machine.certificate_, machine.certificate_.verify()
-        assert said.status is found.status
+        np.testing.assert_array_equal(getattr(machine, "classes_", 0), getattr(changed, "classes_", 0))
+        said, recomputed = machine.certificate_, machine.certificate_.verify()
+        assert said.status is recomputed.status
         for name in ("kkt_violation", "primal", "dual"):
-            assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), (at, name)
+            assert getattr(said, name) == pytest.approx(getattr(recomputed, name), rel=1e-9, abs=1e-9), (at, name)
     assert raised
 
 
@@ -497,11 +499,11 @@ def ends(fit):
         stop = lambda progress: seen.append(progress) or len(seen) == moment  # noqa: E731
         return fit(Control(callback=stop)), len(seen)
 
-    whole, n_moments = stopped_at(np.inf)
-    assert whole.certificate.status is Status.OPTIMAL
+    finished, n_moments = stopped_at(np.inf)
+    assert finished.certificate.status is Status.OPTIMAL
     for moment in sorted({1, 2, *np.linspace(1, n_moments, 12).astype(int).tolist()}):
         yield stopped_at(moment)[0], Status.INTERRUPTED
-    for steps in np.linspace(0, whole.certificate.n_iter, 5).astype(int).tolist():
+    for steps in np.linspace(0, finished.certificate.n_iter, 5).astype(int).tolist():
         yield fit(Control(Limits(max_iter=steps))), Status.MAX_ITER
 
 
@@ -516,12 +518,12 @@ def assert_true(solution, problem, K, ended):
     )
     assert ((problem.lower <= beta) & (beta <= problem.upper)).all()
     np.testing.assert_allclose(problem.group_totals(beta), problem.totals, atol=1e-9)
-    found = {
+    true_figures = {
         "kkt_violation": violation,
         "primal": problem.primal(beta @ values, values, solution.multipliers),
         "dual": -0.5 * beta @ (gradient + problem.linear),
     }
-    for name, value in found.items():
+    for name, value in true_figures.items():
         assert getattr(said, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (ended, name)
     assert said.status is (Status.OPTIMAL if violation <= 1e-3 else ended)
     return said.status
@@ -542,10 +544,14 @@ def test_the_certificate_is_true_at_any_end():
     for solution, ended in ends(
         lambda control: solve(c_svc(signs, 30.0), Gram(RBF(gamma=0.5), as_data(X)), control=control)
     ):
-        said, found = solution.certificate, plain.figures(K, signs, 30.0, solution.beta, solution.bias)
-        assert said.status is (Status.OPTIMAL if found.violation <= 1e-3 else ended)
-        assert found.infeasibility <= 1e-9
-        for name, value in (("kkt_violation", found.violation), ("primal", found.primal), ("dual", found.dual)):
+        said, textbook = solution.certificate, plain.figures(K, signs, 30.0, solution.beta, solution.bias)
+        assert said.status is (Status.OPTIMAL if textbook.violation <= 1e-3 else ended)
+        assert textbook.infeasibility <= 1e-9
+        for name, value in (
+            ("kkt_violation", textbook.violation),
+            ("primal", textbook.primal),
+            ("dual", textbook.dual),
+        ):
             assert getattr(said, name) == pytest.approx(value, rel=1e-9, abs=1e-9), (ended, name)
 
 
@@ -558,9 +564,9 @@ def test_certificates_of_all_problems_are_true_at_any_end(case, way):
     X, y = blobs(n=60, distance=4.0 if case.name in ("nearest points", HARD.name) else 1.0)
     problem, K = case.problem(y), plain.gaussian(X, X, 0.5)
     fit = lambda control: solve(problem, Gram(RBF(gamma=0.5), as_data(X)), control=control)  # noqa: E731
-    found = {assert_true(solution, problem, K, ended) for solution, ended in ends(fit)}
-    assert Status.MAX_ITER in found
-    assert way == "one call" or Status.INTERRUPTED in found
+    ends_seen = {assert_true(solution, problem, K, ended) for solution, ended in ends(fit)}
+    assert Status.MAX_ITER in ends_seen
+    assert way == "one call" or Status.INTERRUPTED in ends_seen
 
 
 @pytest.mark.parametrize(
@@ -588,11 +594,11 @@ def test_certificates_of_several_classes_are_true_at_any_end(scheme, C, nu):
     for machines, ended in ends(fit):
         for task, solution in zip(machines.tasks, machines.solutions, strict=scheme != "joint"):
             seen.add(assert_true(solution, problem_of(task), K[np.ix_(task.rows, task.rows)], ended))
-        whole, parts = machines.certificate, [one.certificate for one in machines.solutions]
-        assert whole.status is worst_status([part.status for part in parts])
-        assert whole.kkt_violation == max(part.kkt_violation for part in parts)
+        combined, parts = machines.certificate, [one.certificate for one in machines.solutions]
+        assert combined.status is worst_status([part.status for part in parts])
+        assert combined.kkt_violation == max(part.kkt_violation for part in parts)
         for name in ("primal", "dual"):
-            assert getattr(whole, name) == pytest.approx(sum(getattr(part, name) for part in parts), rel=1e-12)
+            assert getattr(combined, name) == pytest.approx(sum(getattr(part, name) for part in parts), rel=1e-12)
     assert seen == {Status.OPTIMAL, Status.INTERRUPTED, Status.MAX_ITER}
 
 
@@ -614,13 +620,13 @@ def four_classes(n=120):
 
 
 def test_a_stop_reaches_inner_interruptions_but_not_outer_ones():
-    whole = Interruption()
-    part, other = Interruption(whole), Interruption(whole)
+    outer = Interruption()
+    part, other = Interruption(outer), Interruption(outer)
     part.request()
-    assert (part.requested, whole.requested, other.requested) == (True, False, False)
-    whole.request()
+    assert (part.requested, outer.requested, other.requested) == (True, False, False)
+    outer.request()
     assert (other.requested, other.insisted) == (True, False)
-    whole.request()
+    outer.request()
     assert other.insisted
 
 
@@ -844,12 +850,12 @@ def test_a_stopped_computation_in_a_thread_is_abandoned():
 
 
 def test_ctrl_c_in_an_inner_step_ends_the_outer_one():
-    with Interruption() as whole:
+    with Interruption() as outer:
         with Interruption() as part:
             signal.raise_signal(signal.SIGINT)
             assert (part.requested, part.insisted) == (True, False)
         with Interruption() as later:
-            assert (whole.requested, later.requested, later.insisted) == (True, True, False)
+            assert (outer.requested, later.requested, later.insisted) == (True, True, False)
             signal.raise_signal(signal.SIGINT)
             assert later.insisted
     with Interruption() as fresh:

@@ -29,9 +29,9 @@ def machine(**parameters):
     return SVC(**{"multi_class": "joint", "tol": 1e-7, **parameters})
 
 
-def steps(matrix, beta, gradient, own, penalty, most, *, isa="baseline", on_face=False):
+def steps(matrix, beta, gradient, is_true_class, penalty, most, *, isa="baseline", on_face=False):
     """Native steps in place: on single rows, or by conjugate gradients on a face; how they end."""
-    about = {"own": own, "penalty": penalty, "tol": 1e-9, "max_iter": most, "max_work": 1e12}
+    about = {"own": is_true_class, "penalty": penalty, "tol": 1e-9, "max_iter": most, "max_work": 1e12}
     return _core.solve_joint_block(isa, on_face, matrix, beta=beta, gradient=gradient, **about)
 
 
@@ -53,16 +53,16 @@ def check(fitted, K, y, C, tol=1e-7):
     """Check the certificate against the objective in plain NumPy: the gap proves that the machine is optimal."""
     C = np.broadcast_to(np.asarray(C, dtype=float), len(y))
     beta = fitted.solution_.beta.reshape(len(y), -1)
-    own = np.arange(beta.shape[1]) == y[:, None]
+    is_true_class = np.arange(beta.shape[1]) == y[:, None]
     assert np.abs(beta.sum(axis=1)).max() <= 1e-12 * C.max()
-    assert (np.where(own, beta - C[:, None], beta) <= 0.0).all()
+    assert (np.where(is_true_class, beta - C[:, None], beta) <= 0.0).all()
     f = K @ beta
     certificate = fitted.certificate_
     assert certificate.status is Status.OPTIMAL
     assert certificate.primal == pytest.approx(primal(f, 0.5 * (beta * f).sum(), y, C), rel=1e-9, abs=1e-12)
     assert certificate.dual == pytest.approx(dual(K, beta, y), rel=1e-9, abs=max(1e-12, certificate.rounding))
-    gradient = f + ~own
-    shares = np.where(own, C[:, None], 0.0) - beta
+    gradient = f + ~is_true_class
+    shares = np.where(is_true_class, C[:, None], 0.0) - beta
     violation = (gradient.max(axis=1) - np.where(shares > 0.0, gradient, np.inf).min(axis=1)).max()
     scale = 1.0 + (np.abs(K) @ np.abs(beta)).max()
     assert certificate.kkt_violation == pytest.approx(violation, abs=64 * np.finfo(float).eps * scale)
@@ -118,7 +118,7 @@ def by_quadratic_programming(K, y, n_classes, C):
         "fun": lambda beta: beta.reshape(shape).sum(axis=1),
         "jac": lambda beta: np.kron(np.eye(len(y)), np.ones(n_classes)),
     }
-    found = scipy.optimize.minimize(
+    optimum = scipy.optimize.minimize(
         objective,
         np.zeros(problem.n),
         jac=True,
@@ -127,7 +127,7 @@ def by_quadratic_programming(K, y, n_classes, C):
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 1000},
     )
-    return -found.fun
+    return -optimum.fun
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 50.0])
@@ -231,15 +231,15 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
 @pytest.mark.parametrize("isa", ISAS)
 def test_without_curvature_conjugate_gradients_go_to_the_boundary(isa):
     y, C = np.arange(8) % 3, np.linspace(0.5, 2.0, 8)
-    own = y[:, None] == np.arange(3)
-    beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # each class has a third of C
+    is_true_class = y[:, None] == np.arange(3)
+    beta = np.where(is_true_class, C[:, None], 0.0) - C[:, None] / 3.0  # each class has a third of C
     gradient = np.random.default_rng(0).normal(size=(8, 3))
     twin, twin_gradient = beta.copy(), gradient.copy()
     ended = steps(np.zeros((8, 16)), beta, gradient, y, C, 5, isa=isa, on_face=True)
     assert ended[:2] == reference.joint_face(np.zeros((8, 8)), twin, twin_gradient, y, C, 1e-9, 5)[:2]
     np.testing.assert_allclose(beta, twin, atol=1e-12)
     assert ended[1] == 1
-    shares = np.where(own, C[:, None], 0.0) - beta
+    shares = np.where(is_true_class, C[:, None], 0.0) - beta
     assert (np.abs(shares).max(axis=1) > 0.99 * C).any()
 
 
@@ -250,8 +250,8 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
     X, y, penalties = rng.normal(size=(50, 3)), rng.integers(0, 4, 50), C * rng.uniform(0.5, 2.0, 50)
     matrix = np.zeros((50, 64), dtype=dtype)
     matrix[:, :50] = plain.gaussian(X, X, 0.5)
-    K, own = matrix[:, :50].astype(float), y[:, None] == np.arange(4)
-    start, upper = np.where(own, 0.0, 1.0), np.where(own, penalties[:, None], 0.0)
+    K, is_true_class = matrix[:, :50].astype(float), y[:, None] == np.arange(4)
+    start, upper = np.where(is_true_class, 0.0, 1.0), np.where(is_true_class, penalties[:, None], 0.0)
     beta, gradient = np.zeros((50, 4)), start.copy()
     assert crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=150) == (
         0.0,
@@ -286,16 +286,16 @@ def test_coefficients_are_accurate_for_any_penalty(isa, conjugate):
     X, y = scale(X)[::4], y[::4].copy()
     padded = np.zeros((38, 48))
     padded[:, :38] = plain.gaussian(X, X, 1.0)
-    found = []
+    machines = []
     for C in (2.0**20, 2.0**80):
         beta, gradient = np.zeros((38, 3)), np.where(y[:, None] == np.arange(3), 0.0, 1.0)
         for _ in range(20):
             steps(padded, beta, gradient, y, np.full(38, C), 200, isa=isa)
             if conjugate:
                 steps(padded, beta, gradient, y, np.full(38, C), 50, isa=isa, on_face=True)
-        found.append(beta)
-    np.testing.assert_allclose(found[1], found[0], atol=1e-5)
-    assert np.abs(found[0]).max() > 0.1
+        machines.append(beta)
+    np.testing.assert_allclose(machines[1], machines[0], atol=1e-5)
+    assert np.abs(machines[0]).max() > 0.1
 
 
 # Nearly singular kernel matrices, and kernel values so large that all coefficients are tiny compared with C.
@@ -323,14 +323,14 @@ def test_extreme_kernels_come_to_an_optimum(load, parameters, weighted):
 
 def test_wrong_arguments_of_native_steps():
     matrix, rows, y, ones = np.zeros((2, 16)), np.zeros((2, 3)), np.array([0, 1]), np.ones(2)
-    for K, beta, gradient, own, C in (
+    for K, beta, gradient, labels, C in (
         (np.zeros((2, 2)), rows, rows, y, ones),
         (matrix, rows, np.zeros((2, 2)), y, ones),
         (matrix, rows, rows, np.array([0, 3]), ones),
         (matrix, rows, rows, y, np.ones(3)),
     ):
         with pytest.raises((ValueError, IndexError)):
-            steps(K, beta, gradient, own, C, 10)
+            steps(K, beta, gradient, labels, C, 10)
 
 
 # Random and hostile data.

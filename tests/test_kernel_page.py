@@ -36,9 +36,9 @@ def test_the_page_is_up_to_date():
 
 def test_the_pictures_are_up_to_date():
     expected = {name: written.description(row) for name, row in written.ROWS.items() if row.drawn}
-    found = {}
+    pictures = {}
     for path in written.PICTURES.glob("*.png"):
         with Image.open(path) as picture:
-            found[path.stem] = picture.info["Description"]
-    assert found == expected, DUE
+            pictures[path.stem] = picture.info["Description"]
+    assert pictures == expected, DUE
     assert sum(path.stat().st_size for path in written.PICTURES.iterdir()) < 1 << 20

@@ -84,10 +84,10 @@ def test_a_wrong_point_is_not_certified():
     machine = KernelRidge(kernel="rbf").fit(X, Y)
     evidence = machine.certificate_.evidence
     evidence.beta[3] += 0.01
-    found = machine.certificate_.verify()
-    assert found.status is Status.STALLED
-    assert found.gap > 1e-6
-    assert found.gradient_violation == pytest.approx(0.01 * (1.0 + 1.0), rel=1e-6)  # alpha + k(x, x)
+    certificate = machine.certificate_.verify()
+    assert certificate.status is Status.STALLED
+    assert certificate.gap > 1e-6
+    assert certificate.gradient_violation == pytest.approx(0.01 * (1.0 + 1.0), rel=1e-6)  # alpha + k(x, x)
 
 
 @every_kernel
@@ -95,15 +95,15 @@ def test_a_wrong_point_is_not_certified():
 def test_leave_one_out_is_refitting(kernel, weights):
     machine = KernelRidge(kernel=kernel, **KERNELS[kernel])
     s = WEIGHTS[weights]
-    found = clone(machine).fit(POSITIVE, TWO, s).loo_residuals_
+    residuals = clone(machine).fit(POSITIVE, TWO, s).loo_residuals_
     for i in (0, 1, 17, 149):
         remaining = np.arange(150) != i
         without = clone(machine).fit(POSITIVE[remaining], TWO[remaining], None if s is None else s[remaining])
         expected = TWO[i] - without.predict(POSITIVE[i : i + 1])[0]
         if s is not None and s[i] == 0.0:
-            assert np.isnan(found[i]).all()
+            assert np.isnan(residuals[i]).all()
         else:
-            np.testing.assert_allclose(found[i], expected, atol=1e-8 * np.abs(TWO).max())
+            np.testing.assert_allclose(residuals[i], expected, atol=1e-8 * np.abs(TWO).max())
 
 
 @pytest.mark.full
@@ -161,11 +161,11 @@ def test_a_factor_in_single_precision_gives_the_digits_of_double(weights, has_bi
     given = np.ones(150) if WEIGHTS[weights] is None else np.maximum(WEIGHTS[weights], 0.5)
     gram = Gram(RBF(gamma=0.05), as_data(X))
     expected = ridge._substitute(ridge._factor(gram, 1.0 / given, None, no_check), TWO, has_bias, check=no_check)
-    found = ridge._refined(gram, 1.0 / given, TWO, has_bias, None, no_check)
+    refined = ridge._refined(gram, 1.0 / given, TWO, has_bias, None, no_check)
     single = ridge._substitute(
         ridge._factor(gram, 1.0 / given, None, no_check, np.float32), TWO, has_bias, check=no_check
     )
-    for ours, theirs, rough in zip(found, expected, single, strict=True):
+    for ours, theirs, rough in zip(refined, expected, single, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-11 * np.abs(expected[0]).max())
         # Refinement was necessary.
         assert not has_bias or np.abs(rough - theirs).max() > 1e-9 * np.abs(expected[0]).max()
@@ -193,8 +193,8 @@ def test_many_rows_take_half_of_the_memory(alpha, halved):
 def test_storage_does_not_matter(stored, kernel):
     rounded = np.round(2 * X)
     expected = KernelRidge(kernel=kernel).fit(rounded, Y).predict(rounded)
-    found = KernelRidge(kernel=kernel).fit(stored(rounded), Y).predict(stored(rounded))
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(Y).max())
+    predictions = KernelRidge(kernel=kernel).fit(stored(rounded), Y).predict(stored(rounded))
+    np.testing.assert_allclose(predictions, expected, atol=1e-8 * np.abs(Y).max())
 
 
 def test_kernels_of_every_kind():
@@ -267,9 +267,9 @@ def test_a_gap_is_held_against_the_squared_loss_of_0():
     certificate = KernelRidge(1.0, kernel="rbf").fit(X, 1e-9 * Y).certificate_
     evidence = certificate.evidence
     evidence.beta[:] = 0.0  # a machine with all coefficients 0
-    found = certificate.verify()
-    assert found.relative_gap == pytest.approx(1.0)
-    assert found.primal == pytest.approx(0.5e-18 * (Y**2).sum())
+    recomputed = certificate.verify()
+    assert recomputed.relative_gap == pytest.approx(1.0)
+    assert recomputed.primal == pytest.approx(0.5e-18 * (Y**2).sum())
 
 
 def test_one_matrix_is_held_at_a_time():
@@ -320,9 +320,9 @@ def test_leave_one_out_of_an_indefinite_system(alpha):
     K = np.array([[0.0, 1.0], [1.0, 0.0]])
     y = np.array([1.0, 2.0]) if np.size(alpha) == 1 else np.array([[1.0, 2.0], [2.0, 4.0]]).T
     with pytest.warns((UserWarning, ConvergenceWarning), match="not positive definite|semidefinite|stalled"):
-        found = KernelRidge(alpha, kernel="precomputed").fit(K, y).loo_residuals_
+        residuals = KernelRidge(alpha, kernel="precomputed").fit(K, y).loo_residuals_
     # Without row 0, f(x_0) = K_01 y_1 / (K_11 + alpha) = y_1 / alpha.
-    np.testing.assert_allclose(found, y - y[::-1] / np.array(alpha), atol=1e-12)
+    np.testing.assert_allclose(residuals, y - y[::-1] / np.array(alpha), atol=1e-12)
     with pytest.warns((UserWarning, ConvergenceWarning), match="not positive definite|semidefinite|stalled"):
         singular = KernelRidge(1.0, kernel="precomputed").fit(K, [1.0, 2.0])
     assert np.isnan(singular.loo_residuals_).all()
@@ -390,10 +390,10 @@ def test_functions_are_called_as_scikit_learn_calls_them(kernel, params, rows):
 
 def test_a_function_of_single_rows_in_every_machine():
     words = ["abab", "abba", "b", "aaaa", "ba", "a"]
-    found = SVC(kernel=Callable(lambda x, z: float(len(x) * len(z)), pairwise=True)).fit(words, [0, 0, 1, 0, 1, 1])
+    machine = SVC(kernel=Callable(lambda x, z: float(len(x) * len(z)), pairwise=True)).fit(words, [0, 0, 1, 0, 1, 1])
     lengths = np.array([[len(word)] for word in words])
     expected = SVC(kernel="linear").fit(lengths, [0, 0, 1, 0, 1, 1])
-    np.testing.assert_allclose(found.decision_function(words), expected.decision_function(lengths), atol=1e-9)
+    np.testing.assert_allclose(machine.decision_function(words), expected.decision_function(lengths), atol=1e-9)
     with pytest.raises(ValueError, match="one number for two rows, got shape") as raised:
         KernelRidge(kernel=lambda a, b: a * b).fit(X, Y)
     assert "mercer.kernels.Callable(function)" in raised.value.__notes__[0]
@@ -409,11 +409,11 @@ def test_predictions_are_float32_where_scikit_learns_are(kernel):
     cases += [(single, of_y, single, weight) for of_y in (single, np.int8, int) for weight in (np.ones(20), 2.0)]
     cases += [(single, single, single, np.ones(20, dtype=single)), (single, np.int8, single, None)]
     for of_rows, of_y, of_new, weight in cases:
-        found, expected = (
+        actual, expected = (
             one(kernel=kernel)
             .fit(rows.astype(of_rows), (9 * X[:20, 0]).astype(of_y), weight)
             .predict(rows.astype(of_new))
             for one in (KernelRidge, Theirs)
         )
-        assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found, expected, atol=1e-3)
+        assert actual.dtype == expected.dtype
+        np.testing.assert_allclose(actual, expected, atol=1e-3)

@@ -208,14 +208,14 @@ SEARCHES = {
 
 def agree(ours, theirs):
     """Check that two searches have equal results, except for times."""
-    own = ("status", "kkt_violation", "n_unfinished")
-    assert [name for name in ours.cv_results_ if name not in own] == list(theirs.cv_results_)
+    extra_columns = ("status", "kkt_violation", "n_unfinished")
+    assert [name for name in ours.cv_results_ if name not in extra_columns] == list(theirs.cv_results_)
     for name, expected in theirs.cv_results_.items():
-        found = ours.cv_results_[name]
+        column = ours.cv_results_[name]
         if name.startswith("param"):
-            assert list(map(str, found)) == list(map(str, expected)), name
+            assert list(map(str, column)) == list(map(str, expected)), name
         elif "time" not in name and not name.startswith("rank"):
-            np.testing.assert_allclose(found, expected, atol=2e-4, err_msg=name)
+            np.testing.assert_allclose(column, expected, atol=2e-4, err_msg=name)
     if theirs.refit:
         assert str(ours.best_params_) == str(theirs.best_params_)
 
@@ -233,7 +233,7 @@ def test_every_setting_scores_as_in_scikit_learns_search(name):
         if theirs is None:
             theirs = GridSearchCV(estimator, ours.param_grid, cv=3, return_train_score=True).fit(X, y)
         if not options:
-            theirs.cv_results_ = {name: found for name, found in theirs.cv_results_.items() if "_train_" not in name}
+            theirs.cv_results_ = {name: column for name, column in theirs.cv_results_.items() if "_train_" not in name}
         agree(ours, theirs)
         assert set(ours.cv_results_["status"]) <= ({"stationary"} if name == "indefinite" else {"optimal", ""})
         assert ours.stopped_ == ""
@@ -327,13 +327,13 @@ def test_reported_violations_are_true_for_the_kernel(kernel, shift, penalties, t
     X = np.round(X) + shift
     splits, cells = list(StratifiedKFold(3).split(X, y)), []
 
-    def keep(estimator, X, y):
+    def note_violation(estimator, X, y):
         cells.append((estimator.C, estimator.support_, estimator.dual_coef_[0], estimator.certificate_))
         return 0.0
 
-    search = KernelSearchCV(SVC(tol=tol, kernel=kernel, gamma=0.05), C=penalties, cv=splits, scoring=keep)
+    search = KernelSearchCV(SVC(tol=tol, kernel=kernel, gamma=0.05), C=penalties, cv=splits, scoring=note_violation)
     violations = search.fit(X, y).cv_results_["kkt_violation"]
-    found = []
+    noted = []
     for cell, (C, support, coefficients, certificate) in enumerate(cells):
         train = splits[cell % 3][0]
         K = rbf_kernel(X[train], gamma=0.05) if kernel == "rbf" else X[train] @ X[train].T
@@ -342,11 +342,11 @@ def test_reported_violations_are_true_for_the_kernel(kernel, shift, penalties, t
         lower, upper = np.where(sign > 0, 0.0, -C), np.where(sign > 0, C, 0.0)
         assert ((lower <= beta) & (beta <= upper)).all()
         groups = np.zeros(train.size, dtype=np.int64)
-        found.append(reference.largest_violation(beta, K @ beta - sign, lower, upper, groups, 1))
+        noted.append(reference.largest_violation(beta, K @ beta - sign, lower, upper, groups, 1))
         assert certificate.status == "optimal"
-        assert found[-1] <= certificate.kkt_violation + (0.1 if tol == 1e-3 else 3.0) * tol
+        assert noted[-1] <= certificate.kkt_violation + (0.1 if tol == 1e-3 else 3.0) * tol
     assert (violations <= tol).all()
-    assert (np.reshape(found, (-1, 3)).max(axis=1) >= violations - 3e-6).all()
+    assert (np.reshape(noted, (-1, 3)).max(axis=1) >= violations - 3e-6).all()
 
 
 def test_values_in_double_that_do_not_fit_are_evaluated_when_needed():
@@ -469,7 +469,7 @@ def test_missing_values_that_come_through_a_pipeline_are_told_of_the_rows_that_a
     X = X.copy()
     X[10, 3] = np.nan
     machine = make_pipeline(StandardScaler(), SVC(tol=_TIGHT))
-    found = []
+    messages = []
     for search in (
         KernelSearchCV(machine, C=[1.0], cv=KFold(3)),
         GridSearchCV(machine, {"svc__C": [1.0]}, cv=KFold(3)),
@@ -477,12 +477,12 @@ def test_missing_values_that_come_through_a_pipeline_are_told_of_the_rows_that_a
         with warnings.catch_warnings(record=True) as reports:
             warnings.simplefilter("always")
             search.set_params(refit=False, return_train_score=True).fit(X, y)
-        found.append(search)
+        messages.append(search)
         failed = [str(one.message) for one in reports if issubclass(one.category, FitFailedWarning)]
         assert "2 fits failed out of a total of 3" in failed[0]
         assert re.findall(r"row (\d+), column 3 is nan", failed[0]) == ["10"]
-    agree(*found)
-    assert np.isfinite(found[0].cv_results_["split0_train_score"]).all()
+    agree(*messages)
+    assert np.isfinite(messages[0].cv_results_["split0_train_score"]).all()
 
 
 def test_threads_have_the_users_configuration():
@@ -503,13 +503,13 @@ def test_columns_keep_their_names(pipeline):
     machine = SVC(probability=True)
     machine = make_pipeline(StandardScaler(), machine).set_output(transform="pandas") if pipeline else machine
 
-    def looks(estimator, X, y):
-        own = estimator[-1] if pipeline else estimator
-        assert list(own.feature_names_in_) == ["a", "b", "c"]
+    def check_names(estimator, X, y):
+        machine = estimator[-1] if pipeline else estimator
+        assert list(machine.feature_names_in_) == ["a", "b", "c"]
         return float(estimator.predict_proba(X[:5])[:, 1].sum())
 
-    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=looks, error_score="raise").fit(frame, y)
-    agree(ours, GridSearchCV(machine, ours.param_grid, cv=3, scoring=looks).fit(frame, y))
+    ours = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=check_names, error_score="raise").fit(frame, y)
+    agree(ours, GridSearchCV(machine, ours.param_grid, cv=3, scoring=check_names).fit(frame, y))
 
 
 def test_training_parts_that_hold_rows_twice():
@@ -552,10 +552,10 @@ def test_penalties_whose_ratio_overflows(C):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2))
     y = (X[:, 0] + 0.8 * rng.normal(size=90) > 0).astype(int)
-    found = KernelSearchCV(SVC(), C=C, gamma=[5.0], cv=3, refit=False).fit(X, y).cv_results_
-    assert (found["status"] == "optimal").all()
+    results = KernelSearchCV(SVC(), C=C, gamma=[5.0], cv=3, refit=False).fit(X, y).cv_results_
+    assert (results["status"] == "optimal").all()
     alone = GridSearchCV(SVC(gamma=5.0), {"C": C}, cv=3, refit=False).fit(X, y).cv_results_
-    np.testing.assert_array_equal(found["mean_test_score"], alone["mean_test_score"])
+    np.testing.assert_array_equal(results["mean_test_score"], alone["mean_test_score"])
     following = SVC(C=C[0], gamma=5.0, warm_start=True).fit(X, y).set_params(C=C[1]).fit(X, y)
     assert following.solution_.status == "optimal"
 
@@ -651,22 +651,22 @@ def test_stages_with_different_sharing_are_reported_separately():
 
 def test_any_certificate_tells_how_a_fit_ended():
     X, y = _cancer(90)
-    found = KernelSearchCV(KernelRidge(), kernels=["rbf", "linear"], cv=3).fit(X, y).cv_results_
-    assert list(found["status"]) == ["optimal"] * 2
-    assert np.isnan(found["kkt_violation"]).all()  # a smooth loss has a gradient instead
-    found = KernelSearchCV(SVR(), kernels=["linear"], cv=3).fit(X[:, :2], 1.0 * y).cv_results_
+    results = KernelSearchCV(KernelRidge(), kernels=["rbf", "linear"], cv=3).fit(X, y).cv_results_
+    assert list(results["status"]) == ["optimal"] * 2
+    assert np.isnan(results["kkt_violation"]).all()  # a smooth loss has a gradient instead
+    results = KernelSearchCV(SVR(), kernels=["linear"], cv=3).fit(X[:, :2], 1.0 * y).cv_results_
     parts = [SVR(kernel="linear").fit(X[train, :2], 1.0 * y[train]).certificate_ for train, _ in KFold(3).split(X)]
-    assert found["kkt_violation"][0] == pytest.approx(max(part.kkt_violation for part in parts), abs=1e-3)
-    found = KernelSearchCV(KernelPerceptron(kernel="rbf"), gamma=[0.1], cv=3).fit(X, y).cv_results_
-    assert (found["status"][0], np.isnan(found["kkt_violation"][0])) == ("", True)
+    assert results["kkt_violation"][0] == pytest.approx(max(part.kkt_violation for part in parts), abs=1e-3)
+    results = KernelSearchCV(KernelPerceptron(kernel="rbf"), gamma=[0.1], cv=3).fit(X, y).cv_results_
+    assert (results["status"][0], np.isnan(results["kkt_violation"][0])) == ("", True)
 
 
 def test_unfinished_machines_of_all_folds_and_pairs_of_classes_are_counted():
     X, y = load_iris(return_X_y=True)
     settings = [{"max_iter": 1, "C": 10.0}, {"C": 10.0}]
     for options, n_folds in (({}, 3), ({"early_stopping": "statistics"}, 2), ({"rounds": [60]}, 3)):
-        found = KernelSearchCV(SVC(), candidates=settings, cv=3, **options).fit(X, y).cv_results_
-        assert found["n_unfinished"].tolist() == [3 * n_folds, 0]
+        results = KernelSearchCV(SVC(), candidates=settings, cv=3, **options).fit(X, y).cv_results_
+        assert results["n_unfinished"].tolist() == [3 * n_folds, 0]
 
 
 def test_a_search_is_an_estimator():
@@ -696,12 +696,12 @@ def test_finished_settings_are_kept_after_a_stop():
     assert search.stopped_ == "interrupted"
     # No report after the callback stopped the search.
     assert [(one.done, one.total) for one in reports] == [(3, 30), (6, 30)]
-    whole = KernelSearchCV(SVC(), refit=False, **axes).fit(X, y)
+    full_search = KernelSearchCV(SVC(), refit=False, **axes).fit(X, y)
     for name in ("mean_test_score", "kkt_violation", "status"):
-        found = search.cv_results_[name]
-        finished = found != "" if name == "status" else np.isfinite(found)
+        column = search.cv_results_[name]
+        finished = column != "" if name == "status" else np.isfinite(column)
         assert finished[[0, 2]].all()
-        np.testing.assert_array_equal(found[finished], whole.cv_results_[name][finished])
+        np.testing.assert_array_equal(column[finished], full_search.cv_results_[name][finished])
     assert np.isfinite(search.best_score_)
 
 
@@ -760,9 +760,9 @@ def test_a_stop_keeps_exactly_the_finished_settings(place):
     path = [SVC(C=C) for C in (0.1, 1.0, 10.0, 100.0)]
     path[place].callback = lambda progress: interruption.request()
     fits = _shared_fits(1, interruption)
-    found = [len(folds) for folds in fits.run([path, [SVC(gamma=0.2)]])]
-    assert found == [3] * place + [0] * (len(found) - place)
-    assert len(found) in (4, 5)  # the next path may have started before the stop
+    n_folds = [len(folds) for folds in fits.run([path, [SVC(gamma=0.2)]])]
+    assert n_folds == [3] * place + [0] * (len(n_folds) - place)
+    assert len(n_folds) in (4, 5)  # the next path may have started before the stop
     assert not list(fits.run([path]))  # no further fit is started
 
 
@@ -811,8 +811,8 @@ class _Counting:
 @pytest.mark.parametrize("make", [lambda machine: machine, lambda machine: make_pipeline(StandardScaler(), machine)])
 def test_each_fit_has_a_callback_of_its_own(make):
     X, y = _cancer(90)
-    own = _Counting()
-    machine, reports = make(SVC(callback=own, gamma=0.01)), []
+    counting = _Counting()
+    machine, reports = make(SVC(callback=counting, gamma=0.01)), []
     for search in (
         KernelSearchCV(machine, C=[0.1, 1.0], cv=3, refit=False),
         GridSearchCV(machine, {path_of(machine) + "C": [0.1, 1.0]}, cv=3, refit=False),
@@ -821,7 +821,7 @@ def test_each_fit_has_a_callback_of_its_own(make):
         search.fit(X, y)
         reports.append(list(_COUNTS))
     assert reports[0] == reports[1] == [1] * 6
-    assert own.reports == 0
+    assert counting.reports == 0
 
 
 def test_an_exit_in_a_fit_ends_the_search():
@@ -994,8 +994,8 @@ def test_a_gamma_that_no_kernel_takes_is_refused(machine, kernels, message, C, g
     with pytest.raises(ValueError, match=f"^gamma .*{message}"):
         KernelSearchCV(machine, kernels=kernels, C=C, gamma=gamma).fit(X, y)
     # Without gamma, no message about it is expected.
-    found = KernelSearchCV(machine, kernels=kernels, C=[1.0], cv=2).fit(X, y)
-    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    search = KernelSearchCV(machine, kernels=kernels, C=[1.0], cv=2).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 def test_a_gamma_of_a_machine_without_a_kernel():
@@ -1108,14 +1108,14 @@ def test_given_values_are_what_they_are_in_any_form(form):
 def test_a_scorer_sees_the_estimator_as_it_was_given():
     X, y = _cancer()
 
-    def looks(estimator, X, y):
+    def check_estimator(estimator, X, y):
         machine = estimator[-1]
         assert len(estimator) == 2
         assert (machine.kernel, machine.n_jobs, machine.gamma) == ("rbf", None, "scale")
         return machine.score(estimator[:-1].transform(X), y)
 
     machine = make_pipeline(StandardScaler(), SVC())
-    looking = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=looks, error_score="raise").fit(X, y)
+    looking = KernelSearchCV(machine, C=[0.1, 1.0], cv=3, scoring=check_estimator, error_score="raise").fit(X, y)
     plain = KernelSearchCV(machine, C=[0.1, 1.0], cv=3).fit(X, y)
     np.testing.assert_array_equal(looking.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
 
@@ -1155,9 +1155,9 @@ def test_fits_that_fail_get_the_score_that_was_asked_for():
 
     with pytest.warns(FitFailedWarning):
         search = KernelSearchCV(SVC(), kernels=[broken, "linear"], C=[0.1], cv=3, error_score=0.25).fit(X, y)
-    found = search.cv_results_
-    assert [found[f"{name}_test_score"][0] for name in ("split2", "mean", "std")] == [0.25, 0.25, 0.0]
-    assert found["mean_score_time"][0] == 0.0
+    results = search.cv_results_
+    assert [results[f"{name}_test_score"][0] for name in ("split2", "mean", "std")] == [0.25, 0.25, 0.0]
+    assert results["mean_score_time"][0] == 0.0
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
         search = KernelSearchCV(SVC(), C=["x", 1.0], cv=3).fit(X, y)
     assert search.best_params_["C"] == 1.0
@@ -1216,8 +1216,10 @@ def test_kernels_of_other_libraries_are_not_interpreted():
     axes = {"gamma": [0.1, 1.0], "cv": 3}
     search = KernelSearchCV(sklearn.kernel_ridge.KernelRidge(kernel="additive_chi2"), **axes)
     assert search.param_grid == [{"gamma": [0.1, 1.0]}]
-    own = KernelSearchCV(sklearn.kernel_ridge.KernelRidge(kernel=lambda a, b: np.exp(-((a - b) ** 2).sum())), **axes)
-    assert set(own.fit(X, y).cv_results_["params"][0]) == {"gamma"}
+    our_search = KernelSearchCV(
+        sklearn.kernel_ridge.KernelRidge(kernel=lambda a, b: np.exp(-((a - b) ** 2).sum())), **axes
+    )
+    assert set(our_search.fit(X, y).cv_results_["params"][0]) == {"gamma"}
 
 
 def test_a_share_that_is_not_reached_causes_one_warning():
@@ -1374,24 +1376,26 @@ class _Mine(SVC):
 
 @pytest.mark.parametrize("machine", [SVC, _Mine])
 def test_calibration_in_a_search_obeys_a_stop(monkeypatch, machine):
-    fits, found, work = _noted_fits(monkeypatch), [], _probabilities.in_time
+    fits, deadlines, work = _noted_fits(monkeypatch), [], _probabilities.in_time
 
     def asked(*args, **kwargs):
         fits[-1].stop()
-        found.append(work(*args, **kwargs))
-        return found[-1]
+        deadlines.append(work(*args, **kwargs))
+        return deadlines[-1]
 
     monkeypatch.setattr(_probabilities, "in_time", asked)
     X, y = make_classification(60, random_state=0)
     with pytest.raises(StoppedError):
         KernelSearchCV(machine(probability=True), C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)
-    assert found == [None]
+    assert deadlines == [None]
 
 
 @pytest.mark.filterwarnings("ignore:memory_limit=")
-@pytest.mark.parametrize(("own", "its"), [(None, 1000), (1000, None), (2000, 1000), (1000, 2000), (0, 1000), (1000, 0)])
-def test_a_search_keeps_to_the_smaller_memory_limit(own, its):
-    least = min(limit for limit in (own, its) if limit is not None)
+@pytest.mark.parametrize(
+    ("search_limit", "its"), [(None, 1000), (1000, None), (2000, 1000), (1000, 2000), (0, 1000), (1000, 0)]
+)
+def test_a_search_keeps_to_the_smaller_memory_limit(search_limit, its):
+    least = min(limit for limit in (search_limit, its) if limit is not None)
     X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
-    search = KernelSearchCV(SVC(memory_limit=its), C=[1.0], gamma=[0.1], cv=2, memory_limit=own).fit(X, y)
+    search = KernelSearchCV(SVC(memory_limit=its), C=[1.0], gamma=[0.1], cv=2, memory_limit=search_limit).fit(X, y)
     assert f"memory_limit={least:,}" in search.reason_

@@ -83,9 +83,9 @@ def csr(X):
     return as_data(sp.csr_array(X))
 
 
-def close(found, expected, scale=None):
+def close(actual, expected, scale=None):
     size = np.abs(expected).max() if scale is None else scale
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13 * size)
+    np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-13 * size)
 
 
 # The laws.
@@ -111,37 +111,37 @@ def test_native_values_agree_with_numpy(case, stored, dtype, isa, monkeypatch):
     monkeypatch.setenv("MERCER_ISA", isa)
     X, Z = stored(case.rows(rows(30, dtype=dtype))), stored(case.rows(rows(17, seed=1, dtype=dtype)))
     backend, _ = select_backend(case.kernel, X, n_jobs=1)
-    found = []
+    values = []
     for left, right in ((X, X), (X, Z), (Z, X)):
-        found.append(np.full((left.n, right.n), np.nan))
-        backend.block(left, None, right, None, found[-1])
-        close(found[-1], case.kernel.block(left, right))
+        values.append(np.full((left.n, right.n), np.nan))
+        backend.block(left, None, right, None, values[-1])
+        close(values[-1], case.kernel.block(left, right))
         single = np.full((left.n, right.n), np.nan, dtype=np.float32)
         backend.block(left, None, right, None, single)
-        np.testing.assert_allclose(single, found[-1], rtol=2e-4, atol=2e-5 * np.abs(found[-1]).max())
+        np.testing.assert_allclose(single, values[-1], rtol=2e-4, atol=2e-5 * np.abs(values[-1]).max())
     if isinstance(backend, NativeBackend):
-        np.testing.assert_array_equal(found[0], found[0].T)
-        np.testing.assert_array_equal(found[1], found[2].T)
+        np.testing.assert_array_equal(values[0], values[0].T)
+        np.testing.assert_array_equal(values[1], values[2].T)
     some, vectors = np.array([3, 1, 8]), np.random.default_rng(0).normal(size=(3, 2))
     part = np.empty((17, 3))
     backend.block(Z, None, X, some, part)
-    close(part, found[2][:, some])
+    close(part, values[2][:, some])
     close(backend.matvec(Z, None, X, some, vectors), part @ vectors)
 
 
 @pytest.mark.parametrize("case", [case for case in KERNELS if case.lowered], ids=lambda case: case.name)
 @pytest.mark.parametrize("stored", [dense, csr])
 def test_threads_change_no_bit(case, stored):
-    X, found = stored(case.rows(rows(800))), []
+    X, blocks = stored(case.rows(rows(800))), []
     vectors = np.random.default_rng(0).normal(size=(800, 1))
     for n_jobs in (1, 2, 3):
         backend, _ = select_backend(case.kernel, X, n_jobs=n_jobs)
         K = np.empty((800, 800))
         backend.block(X, None, X, None, K)
-        found.append(
+        blocks.append(
             (K, backend.matvec(X, None, X, None, vectors), backend.matvec(X, None, X, None, vectors, single=True))
         )
-    for one, other in zip(found[0] * 2, found[1] + found[2], strict=True):
+    for one, other in zip(blocks[0] * 2, blocks[1] + blocks[2], strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -180,11 +180,11 @@ def test_blocks_are_symmetric_with_the_right_diagonal(case):
 @pytest.mark.parametrize("points", [rows(30), load_iris().data[::3]], ids=["made", "iris"])
 def test_positive_semidefinite_where_proved(case, points):
     assert case.kernel.is_psd is (True if case.proved else None)
-    found = diagnose(case.kernel, as_data(case.rows(points)))
-    assert found.verdict == "proved" if case.proved else found.verdict in ("violated", "not refuted")
+    diagnosis = diagnose(case.kernel, as_data(case.rows(points)))
+    assert diagnosis.verdict == "proved" if case.proved else diagnosis.verdict in ("violated", "not refuted")
     if case.proved:
-        assert found.smallest_eigenvalue >= -found.tolerance
-        assert found.witness is None
+        assert diagnosis.smallest_eigenvalue >= -diagnosis.tolerance
+        assert diagnosis.witness is None
 
 
 @every_kernel
@@ -292,9 +292,9 @@ def test_any_composite_satisfies_the_properties_of_kernels(kernel, tables):
     for stored in (as_data, lambda X: as_data(sp.csr_array(X))):
         left, right = map(stored, tables)
         close(kernel.block(left, right), kernel.block(a, b), scale)
-        found = np.empty((a.n, b.n))
-        select_backend(kernel, left, n_jobs=1)[0].block(left, None, right, None, found)
-        np.testing.assert_allclose(found, kernel.block(a, b), rtol=1e-9, atol=1e-10 * scale)
+        block = np.empty((a.n, b.n))
+        select_backend(kernel, left, n_jobs=1)[0].block(left, None, right, None, block)
+        np.testing.assert_allclose(block, kernel.block(a, b), rtol=1e-9, atol=1e-10 * scale)
 
 
 @given(tables=TABLES, gamma=st.floats(0, 10))
@@ -650,22 +650,22 @@ def test_the_lectures_quiz():
 def test_witness_is_a_witness():
     X = as_data(rows(20, 2))
     kernel = Sigmoid(1.0, 1.0)
-    found = diagnose(kernel, X)
-    points = X.rows(found.witness.idx)
-    c = found.witness.c
-    assert c @ kernel.block(points, points) @ c == pytest.approx(found.witness.value, rel=1e-9)
-    assert found.witness.value < min(0.01 * found.smallest_eigenvalue, -found.witness.bound)
+    diagnosis = diagnose(kernel, X)
+    points = X.rows(diagnosis.witness.idx)
+    c = diagnosis.witness.c
+    assert c @ kernel.block(points, points) @ c == pytest.approx(diagnosis.witness.value, rel=1e-9)
+    assert diagnosis.witness.value < min(0.01 * diagnosis.smallest_eigenvalue, -diagnosis.witness.bound)
     assert c.size < 20
     assert np.linalg.norm(c) == pytest.approx(1)
-    assert (found.n_points, found.complete, found.asymmetric_pair) == (20, True, None)
-    assert str(found).startswith("violated: c'Gc = -")
+    assert (diagnosis.n_points, diagnosis.complete, diagnosis.asymmetric_pair) == (20, True, None)
+    assert str(diagnosis).startswith("violated: c'Gc = -")
 
 
 def test_points_are_chosen_evenly_and_the_answer_says_so():
-    found = diagnose(Sigmoid(1.0, 1.0), as_data(rows(20, 2)), max_points=7)
-    assert set(found.witness.idx) <= {0, 2, 5, 8, 11, 14, 17}
-    assert (found.n_points, found.complete) == (7, False)
-    assert "on a choice of 7 points" in str(found)
+    diagnosis = diagnose(Sigmoid(1.0, 1.0), as_data(rows(20, 2)), max_points=7)
+    assert set(diagnosis.witness.idx) <= {0, 2, 5, 8, 11, 14, 17}
+    assert (diagnosis.n_points, diagnosis.complete) == (7, False)
+    assert "on a choice of 7 points" in str(diagnosis)
 
 
 def test_more_points_are_tested_until_they_refute():
@@ -696,19 +696,19 @@ def test_the_fast_test_agrees_with_the_eigenvalues(n, rank, share, refutes):
 
 
 def test_asymmetry_refutes():
-    found = diagnose(Callable(lambda A, B: A @ B.T + A[:, :1]), as_data([[0.0, 1.0], [0.0, 0.0], [3.0, 0.0]]))
-    assert (found.verdict, found.asymmetry, found.asymmetric_pair) == ("violated", 3.0, (0, 2))
-    assert str(found) == "violated: not symmetric, k(x_0, x_2) and k(x_2, x_0) differ by 3"
+    diagnosis = diagnose(Callable(lambda A, B: A @ B.T + A[:, :1]), as_data([[0.0, 1.0], [0.0, 0.0], [3.0, 0.0]]))
+    assert (diagnosis.verdict, diagnosis.asymmetry, diagnosis.asymmetric_pair) == ("violated", 3.0, (0, 2))
+    assert str(diagnosis) == "violated: not symmetric, k(x_0, x_2) and k(x_2, x_0) differ by 3"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rounding_does_not_refute(dtype):
     X = rows(60, 3, dtype=dtype) + np.float32(10)
     for function in (lambda A, B: A @ B.T, lambda A, B: (A.astype(np.float32) @ B.astype(np.float32).T) ** 2):
-        found = diagnose(Callable(function), as_data(X))
-        assert found.verdict == "not refuted"
-        assert found.tolerance < 0.01 * np.abs(X @ X.T).max() ** 2
-    assert str(found).startswith("not refuted: smallest eigenvalue")
+        diagnosis = diagnose(Callable(function), as_data(X))
+        assert diagnosis.verdict == "not refuted"
+        assert diagnosis.tolerance < 0.01 * np.abs(X @ X.T).max() ** 2
+    assert str(diagnosis).startswith("not refuted: smallest eigenvalue")
     assert str(diagnose(Linear(), as_data(X))).startswith("proved: positive semidefinite by the closure rules")
 
 
@@ -917,10 +917,10 @@ def test_errors_say_what_is_wrong(make, error, message):
 def test_machines_on_all_rows_predict_with_composites_of_given_values(machine):
     X = rows(20)
     K, y = X @ X.T, (X[:, 0] > 0).astype(int)
-    found = machine(kernel=2 * Precomputed(is_psd=True) + 1).fit(K, y)
+    fitted = machine(kernel=2 * Precomputed(is_psd=True) + 1).fit(K, y)
     expected = machine(kernel=Precomputed(is_psd=True)).fit(2 * K + 1, y)
     predict = "predict" if machine is KernelRidge else "decision_function"
-    np.testing.assert_allclose(getattr(found, predict)(K[:9]), getattr(expected, predict)(2 * K[:9] + 1), atol=1e-9)
+    np.testing.assert_allclose(getattr(fitted, predict)(K[:9]), getattr(expected, predict)(2 * K[:9] + 1), atol=1e-9)
 
 
 def test_composites_of_precomputed_values_work_everywhere():

@@ -334,15 +334,15 @@ def test_examples_of_classifiers(name):
 def test_examples_of_one_class(name):
     machine = OneClassSVM(nu=0.3, **RBF_ROWS) if name == "one-class" else SVDD(C=0.1, **RBF_ROWS)
     machine.fit(ROWS, sample_weight=WEIGHTS)
-    examples, own = machine.certificate_.examples(), K[np.ix_(WITH_WEIGHT, WITH_WEIGHT)]
+    examples, matrix = machine.certificate_.examples(), K[np.ix_(WITH_WEIGHT, WITH_WEIGHT)]
     alpha = np.abs(examples.alpha)
     if name == "one-class":
         rho = -machine.solution_.bias
-        holds(examples, own @ alpha - rho, WEIGHTS[WITH_WEIGHT])
-        assert examples.margin == pytest.approx(rho / np.sqrt(alpha @ own @ alpha), rel=1e-9)
+        holds(examples, matrix @ alpha - rho, WEIGHTS[WITH_WEIGHT])
+        assert examples.margin == pytest.approx(rho / np.sqrt(alpha @ matrix @ alpha), rel=1e-9)
         np.testing.assert_allclose(alpha.sum(), 0.3 * WEIGHTS.sum(), rtol=1e-9)
     else:
-        squared = np.diag(own) - 2.0 * own @ alpha + alpha @ own @ alpha
+        squared = np.diag(matrix) - 2.0 * matrix @ alpha + alpha @ matrix @ alpha
         radius = examples.margin
         np.testing.assert_allclose(alpha.sum(), 1.0, rtol=1e-9)
         holds(examples, radius**2 - squared, np.minimum(1.0, 0.1 * WEIGHTS[WITH_WEIGHT]))

@@ -24,17 +24,17 @@ MODULES = {module_of(file) for file in FILES}
 
 def imported(source, modules):
     """The modules that a source imports anywhere: at its top, in functions, or only for type checkers."""
-    found = set()
+    imports = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {one.name for one in node.names}
+            imports |= {one.name for one in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             members = {f"{node.module}.{one.name}" for one in node.names}
-            found |= members & modules
+            imports |= members & modules
             if not members <= modules:
-                found.add(node.module)
-    return found & modules
+                imports.add(node.module)
+    return imports & modules
 
 
 def circle(graph):
@@ -48,8 +48,8 @@ def circle(graph):
             return []
         path.append(module)
         for other in sorted(graph.get(module, ())):
-            if found := visit(other):
-                return found
+            if cycle := visit(other):
+                return cycle
         done.add(path.pop())
         return []
 
@@ -90,17 +90,17 @@ def test_circles_are_found_wherever_imports_are(back):
 
 def names_in(source, modules):
     """Names in a package that refer to something other than a module."""
-    found = set()
+    bound_names = set()
     body = ast.parse(source).body
     body += [one for node in body if isinstance(node, ast.If) for one in node.body + node.orelse]
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            bound_names.add(node.name)
         elif isinstance(node, ast.Assign):
-            found |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+            bound_names |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
         elif isinstance(node, ast.ImportFrom):
-            found |= {one.asname or one.name for one in node.names if f"{node.module}.{one.name}" not in modules}
-    return found
+            bound_names |= {one.asname or one.name for one in node.names if f"{node.module}.{one.name}" not in modules}
+    return bound_names
 
 
 def test_no_module_is_shadowed():
@@ -134,8 +134,8 @@ def test_only_what_is_public_is_listed():
 
 def test_listing_the_public_names_imports_nothing():
     program = "import sys, mercer; dir(mercer); print(*(name for name in sys.modules if name.startswith('mercer.')))"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert found == []
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == []
 
 
 def test_a_machine_is_imported_without_the_parts_of_scikit_learn_that_few_machines_need():
@@ -150,36 +150,36 @@ def test_a_machine_is_imported_without_the_parts_of_scikit_learn_that_few_machin
 
 def faces():
     """The names that another distribution may import, by module: `mercer` and its public packages."""
-    found = {"mercer": {*dir(mercer), *mercer._MODULES}}
+    public = {"mercer": {*dir(mercer), *mercer._MODULES}}
     for package in mercer._MODULES:
         for file in sorted((SOURCES / "mercer" / package).rglob("__init__.py")):
             names = names_in(file.read_text(encoding="utf-8"), MODULES)
-            found[module_of(file)] = {name for name in names if not name.startswith("_")}
-    return found
+            public[module_of(file)] = {name for name in names if not name.startswith("_")}
+    return public
 
 
-def beyond(source, public, own="mercer.studies"):
+def beyond(source, public, package="mercer.studies"):
     """The imports of a source from mercer that are not public: modules within packages, or names."""
-    found, bound = set(), {}
+    private, bound = set(), {}
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for one in node.names:
-                if one.name.split(".")[0] == "mercer" and not f"{one.name}.".startswith(f"{own}."):
+                if one.name.split(".")[0] == "mercer" and not f"{one.name}.".startswith(f"{package}."):
                     bound[one.asname or "mercer"] = one.name if one.asname else "mercer"
-                    found |= {one.name} - public.keys()
+                    private |= {one.name} - public.keys()
         elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "mercer":
-            if f"{node.module}.".startswith(f"{own}."):
+            if f"{node.module}.".startswith(f"{package}."):
                 continue
             names = {one.name for one in node.names}
-            found |= {f"{node.module}.{name}" for name in names - public.get(node.module, set())}
+            private |= {f"{node.module}.{name}" for name in names - public.get(node.module, set())}
             bound |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             module = target_of(node.value, bound)
             if module in public and node.attr not in public[module]:
-                found.add(f"{module}.{node.attr}")
-    return found
+                private.add(f"{module}.{node.attr}")
+    return private
 
 
 def target_of(node, bound):

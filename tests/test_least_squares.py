@@ -172,10 +172,10 @@ def test_the_bias_has_a_condition_of_its_own():
     signs, b = np.where(y == 1, 1.0, -1.0), evidence.bias[0] + 0.25
     evidence.bias[:] = b
     evidence.beta[:, 0] = np.linalg.solve(plain.gaussian(X, X, 0.05) + np.eye(len(y)) / 2.0, signs - b)
-    found = certificate.verify()
-    assert found.gradient_violation == pytest.approx(abs(evidence.beta.sum()) / 2.0 / len(y), rel=1e-9)
-    assert found.status is Status.STALLED
-    assert found.gap == np.inf  # this point is not feasible in the dual
+    recomputed = certificate.verify()
+    assert recomputed.gradient_violation == pytest.approx(abs(evidence.beta.sum()) / 2.0 / len(y), rel=1e-9)
+    assert recomputed.status is Status.STALLED
+    assert recomputed.gap == np.inf  # this point is not feasible in the dual
 
 
 @pytest.mark.parametrize("n", [3, 6, 7, 10, 23])
@@ -187,9 +187,9 @@ def test_a_constant_column_has_no_weight(n, value):
     assert not constant.coef_.any()
     if n > 4:
         x = rng.normal(size=n)
-        found = LeastSquaresClassifier().fit(np.column_stack([np.full(n, value), x]), y)
-        assert found.coef_[0, 0] == 0.0
-        np.testing.assert_allclose(found.coef_[0, 1], LeastSquaresClassifier().fit(x[:, None], y).coef_[0, 0])
+        machine = LeastSquaresClassifier().fit(np.column_stack([np.full(n, value), x]), y)
+        assert machine.coef_[0, 0] == 0.0
+        np.testing.assert_allclose(machine.coef_[0, 1], LeastSquaresClassifier().fit(x[:, None], y).coef_[0, 0])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -198,11 +198,11 @@ def test_a_constant_column_beside_others_proves_nothing_wrong(alpha, value):
     """Singular vectors have rounding errors at the constant column, which are large relative to its variance."""
     X, y = TABLES["3 classes"]
     X = np.insert(X, 4, value, axis=1)
-    found = LeastSquaresClassifier(alpha).fit(X, y)
-    assert not found.coef_[:, 4].any()
-    assert found.certificate_.status is Status.OPTIMAL
+    machine = LeastSquaresClassifier(alpha).fit(X, y)
+    assert not machine.coef_[:, 4].any()
+    assert machine.certificate_.status is Status.OPTIMAL
     np.testing.assert_allclose(
-        np.delete(found.coef_, 4, axis=1), LeastSquaresClassifier(alpha).fit(*TABLES["3 classes"]).coef_
+        np.delete(machine.coef_, 4, axis=1), LeastSquaresClassifier(alpha).fit(*TABLES["3 classes"]).coef_
     )
 
 
@@ -229,12 +229,12 @@ def test_the_leave_one_out_score_counts_weights(machine):
 def test_a_bias_may_make_up_for_a_singular_matrix(s):
     """K + I is singular, but the bordered system is not."""
     K = np.array([[0.0, -1.0], [-1.0, 0.0]])
-    found = LeastSquaresSVC(kernel="precomputed").fit(K, [0, 1], s)
+    machine = LeastSquaresSVC(kernel="precomputed").fit(K, [0, 1], s)
     system = np.ones((3, 3))
     system[:2, :2], system[2, 2] = K + np.diag(1.0 / np.array([1.0, 1.0] if s is None else s)), 0.0
     expected = np.linalg.solve(system, [-1.0, 1.0, 0.0])
-    np.testing.assert_allclose(np.append(found.dual_coef_, found.intercept_), expected, atol=1e-12)
-    assert found.certificate_.status is Status.STATIONARY
+    np.testing.assert_allclose(np.append(machine.dual_coef_, machine.intercept_), expected, atol=1e-12)
+    assert machine.certificate_.status is Status.STATIONARY
 
 
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
@@ -247,8 +247,8 @@ def test_leave_one_out_of_an_indefinite_bordered_system():
         remaining = np.arange(8) != i
         system = np.ones((8, 8))
         system[:7, :7], system[7, 7] = K[np.ix_(remaining, remaining)] + np.eye(7), 0.0
-        found = np.linalg.solve(system, np.append(2.0 * y[remaining] - 1.0, 0.0))
-        assert machine.loo_decision_[i] == pytest.approx(K[i, remaining] @ found[:7] + found[7], abs=1e-9)
+        solution = np.linalg.solve(system, np.append(2.0 * y[remaining] - 1.0, 0.0))
+        assert machine.loo_decision_[i] == pytest.approx(K[i, remaining] @ solution[:7] + solution[7], abs=1e-9)
 
 
 BAD = {

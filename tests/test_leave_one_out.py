@@ -82,8 +82,8 @@ def brute_force(machine, X, y, weights=None):
     values = []
     for i in range(len(y)):
         others = np.delete(np.arange(len(y)), i)
-        own = refitted.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
-        values.append((own.predict if isinstance(own, SVR) else own.decision_function)(X[[i]])[0])
+        refit = refitted.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
+        values.append((refit.predict if isinstance(refit, SVR) else refit.decision_function)(X[[i]])[0])
     return np.array(values)
 
 
@@ -118,24 +118,24 @@ def test_leaving_a_row_out_is_training_without_it(name, seed, n, p, kind, log_C,
     machine = MACHINES[name](10.0**log_C, nu, kernel)
     machine.fit(X, y if name.startswith("SVC") else score, sample_weight=weights)
     evidence = machine.solution_.certificate.evidence
-    gram = evidence.whole()
+    gram = evidence.full_gram()
     work = Following(Full.of(evidence.problem, gram, evidence.beta))
     deque(work.steps(), maxlen=0)
-    found = work.result()
+    values = work.result()
     plain = np.array([refit(evidence.problem, gram, evidence.beta, i, TIGHT)[0] for i in range(n)])
     largest = max(1.0, np.abs(plain).max())
-    np.testing.assert_allclose(found.values, plain, rtol=0, atol=1e-6 * largest)
-    assert found.violation <= 1e-6 * largest
+    np.testing.assert_allclose(values.values, plain, rtol=0, atol=1e-6 * largest)
+    assert values.violation <= 1e-6 * largest
 
 
 @pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
 def test_every_kernel_is_followed(case):
     X, y, score, weights = table(3, 32, 4, "weighted")
     for machine, target in ((SVC(C=2.0, kernel=case.kernel), y), (SVR(C=2.0, kernel=case.kernel), score)):
-        found = leave_one_out(machine, case.rows(X), target, sample_weight=weights)
+        loo = leave_one_out(machine, case.rows(X), target, sample_weight=weights)
         evidence = clone(machine).fit(case.rows(X), target, sample_weight=weights).solution_.certificate.evidence
-        plain = [refit(evidence.problem, evidence.whole(), evidence.beta, i, TIGHT)[0] for i in range(0, 32, 3)]
-        np.testing.assert_allclose(found.decision[::3], plain, rtol=0, atol=1e-6 * max(1.0, np.abs(plain).max()))
+        plain = [refit(evidence.problem, evidence.full_gram(), evidence.beta, i, TIGHT)[0] for i in range(0, 32, 3)]
+        np.testing.assert_allclose(loo.decision[::3], plain, rtol=0, atol=1e-6 * max(1.0, np.abs(plain).max()))
 
 
 REAL = {
@@ -171,15 +171,15 @@ def test_real_data_sets_agree_with_refits(name, is_weighted):
     else:
         y = np.asarray(target(y), dtype=float)
     weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float) if is_weighted else None
-    found = leave_one_out(machine, X, y, sample_weight=weights)
+    loo = leave_one_out(machine, X, y, sample_weight=weights)
     fitted = clone(machine).fit(X, y, sample_weight=weights)
     refitted = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
-    support = np.flatnonzero(found.rule[:, 0] != "not a support vector")
+    support = np.flatnonzero(loo.rule[:, 0] != "not a support vector")
     for i in [*np.random.default_rng(0).permutation(support)[:25].tolist(), 0, len(y) - 1]:
         others = np.delete(np.arange(len(y)), i)
-        own = refitted.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
-        value = (own.decision_function if hasattr(own, "decision_function") else own.predict)(X[[i]])[0]
-        assert found.decision[i] == pytest.approx(value, rel=0, abs=1e-6 * max(1.0, np.abs(found.decision).max()))
+        refit = refitted.fit(X[others], y[others], sample_weight=None if weights is None else weights[others])
+        value = (refit.decision_function if hasattr(refit, "decision_function") else refit.predict)(X[[i]])[0]
+        assert loo.decision[i] == pytest.approx(value, rel=0, abs=1e-6 * max(1.0, np.abs(loo.decision).max()))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -188,8 +188,8 @@ def test_refits_by_hand_agree(seed, C):
     X, y, score, _ = table(seed, 40, 3, "random")
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, 40)
     for machine, target in ((SVC(C=C), y), (SVR(C=C), score), (OneClassSVM(nu=0.3), score)):
-        found = leave_one_out(machine, X, target, sample_weight=weights)
-        np.testing.assert_allclose(found.decision, brute_force(machine, X, target, weights), atol=2e-6)
+        loo = leave_one_out(machine, X, target, sample_weight=weights)
+        np.testing.assert_allclose(loo.decision, brute_force(machine, X, target, weights), atol=2e-6)
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
@@ -197,23 +197,23 @@ def test_several_classes_vote_without_the_row(scheme):
     X, y = load_iris(return_X_y=True)
     X, y = X[::3], y[::3]
     machine = SVC(C=5.0, multi_class=scheme)
-    found = leave_one_out(machine, X, y)
+    loo = leave_one_out(machine, X, y)
     refitted = clone(machine).set_params(kernel=clone(machine).fit(X, y).kernel_, tol=1e-9)
     for i in range(len(y)):
         others = np.delete(np.arange(len(y)), i)
-        own = refitted.fit(X[others], y[others])
-        np.testing.assert_allclose(found.decision[i], own.decision_function(X[[i]])[0], atol=1e-5)
-        assert found.predicted[i] == own.predict(X[[i]])[0]
-    assert found.error == np.mean(found.wrong) == np.mean(found.predicted != y)
-    assert found.error_rule is None
-    assert found.error_counts == {}
+        refit = refitted.fit(X[others], y[others])
+        np.testing.assert_allclose(loo.decision[i], refit.decision_function(X[[i]])[0], atol=1e-5)
+        assert loo.predicted[i] == refit.predict(X[[i]])[0]
+    assert loo.error == np.mean(loo.wrong) == np.mean(loo.predicted != y)
+    assert loo.error_rule is None
+    assert loo.error_counts == {}
 
 
 def test_distances_from_a_ball_without_the_row():
     X = np.random.default_rng(3).normal(size=(30, 2))
-    found = leave_one_out(SVDD(C=0.23, kernel="linear"), X)
-    np.testing.assert_allclose(found.decision, brute_force(SVDD(C=0.23, kernel="linear"), X, np.zeros(30)), atol=1e-4)
-    assert found.error == np.mean(found.decision < 0)
+    loo = leave_one_out(SVDD(C=0.23, kernel="linear"), X)
+    np.testing.assert_allclose(loo.decision, brute_force(SVDD(C=0.23, kernel="linear"), X, np.zeros(30)), atol=1e-4)
+    assert loo.error == np.mean(loo.decision < 0)
 
 
 @pytest.mark.parametrize(
@@ -225,19 +225,19 @@ def test_closed_forms_are_used(machine, weighted):
     regressor = isinstance(machine, KernelRidge)
     target = score if regressor else y
     weights = np.where(np.arange(30) % 5 == 4, 0.0, 1.0) if weighted else np.ones(30)
-    found = leave_one_out(machine, X, target, sample_weight=weights)
+    loo = leave_one_out(machine, X, target, sample_weight=weights)
     full = clone(machine).fit(X, target, weights)
     if not isinstance(machine, LeastSquaresClassifier):
         machine = clone(machine).set_params(kernel=full.kernel_)
-    own = clone(machine).fit(X[1:], target[1:], weights[1:])
-    value = (own.predict if regressor else own.decision_function)(X[:1])[0]
-    assert found.decision[0] == pytest.approx(value)
-    assert set(found.rule[weights > 0.0].ravel()) == {"closed form"}
+    refit = clone(machine).fit(X[1:], target[1:], weights[1:])
+    value = (refit.predict if regressor else refit.decision_function)(X[:1])[0]
+    assert loo.decision[0] == pytest.approx(value)
+    assert set(loo.rule[weights > 0.0].ravel()) == {"closed form"}
     out = weights == 0.0
-    assert set(found.rule[out].ravel()) == ({"not trained on"} if weighted else set())
-    np.testing.assert_allclose(found.decision[out], (full.predict if regressor else full.decision_function)(X)[out])
-    losses = np.square(score - found.predicted) if regressor else found.predicted != y
-    assert found.error == pytest.approx(losses[~out].mean())
+    assert set(loo.rule[out].ravel()) == ({"not trained on"} if weighted else set())
+    np.testing.assert_allclose(loo.decision[out], (full.predict if regressor else full.decision_function)(X)[out])
+    losses = np.square(score - loo.predicted) if regressor else loo.predicted != y
+    assert loo.error == pytest.approx(losses[~out].mean())
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_kernels_of_every_storage_agree():
     ):
         np.testing.assert_allclose(leave_one_out(machine, rows, y).decision, plain.decision, atol=1e-6)
     words = ["aab", "abb", "bba", "baa", "aaa", "bbb", "aba", "bab"] * 2
-    found = leave_one_out(SVC(kernel=Spectrum(2)), words, [len(w.split("ab")) - 1 for w in words])
-    assert found.error <= 0.5
+    loo = leave_one_out(SVC(kernel=Spectrum(2)), words, [len(w.split("ab")) - 1 for w in words])
+    assert loo.error <= 0.5
 
 
 @pytest.mark.parametrize(("C", "size"), [(1.0, 1e6), (1e14, 1.0), (1e-14, 1.0)])
@@ -277,51 +277,51 @@ def test_boxes_of_any_width_beside_the_coefficients(C, size):
     X = rng.normal(size=(16, 3))
     y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0, 1, 0)  # the classes are separable, so coefficients do not grow with C
     machine = SVC(C=C, kernel="linear", tol=1e-9).fit(size * X, y)
-    found = leave_one_out(machine, size * X, y)
-    np.testing.assert_allclose(found.decision, brute_force(machine, size * X, y), rtol=1e-6, atol=1e-6)
+    loo = leave_one_out(machine, size * X, y)
+    np.testing.assert_allclose(loo.decision, brute_force(machine, size * X, y), rtol=1e-6, atol=1e-6)
 
 
 def test_without_slack():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(20, 2)) - 3, rng.normal(size=(20, 2)) + 3])
     y = np.repeat([0, 1], 20)
-    found = leave_one_out(SVC(C=np.inf, kernel="linear"), X, y)
-    np.testing.assert_allclose(found.decision, brute_force(SVC(C=np.inf, kernel="linear"), X, y), atol=1e-5)
+    loo = leave_one_out(SVC(C=np.inf, kernel="linear"), X, y)
+    np.testing.assert_allclose(loo.decision, brute_force(SVC(C=np.inf, kernel="linear"), X, y), atol=1e-5)
 
 
 def test_a_class_of_one_row_is_gone_without_it():
     X, y = np.array([[0.0], [1.0], [1.5], [3.0]]), np.array([0, 0, 0, 1])
     for C in (0.1, 10.0, np.inf):
-        found = leave_one_out(SVC(C=C), X, y)
-        assert found.decision[3] == pytest.approx(-1.0)
-        assert found.wrong[3]
+        loo = leave_one_out(SVC(C=C), X, y)
+        assert loo.decision[3] == pytest.approx(-1.0)
+        assert loo.wrong[3]
 
 
 def test_rows_of_weight_0_get_values_of_the_machine():
     X, y, _, _ = table(2, 40, 2, "random")
     weights = np.ones(40)
     weights[5:10] = 0.0
-    found = leave_one_out(SVC(), X, y, sample_weight=weights)
+    loo = leave_one_out(SVC(), X, y, sample_weight=weights)
     machine = SVC(tol=1e-9).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(found.decision[5:10], machine.decision_function(X[5:10]), atol=1e-6)
-    assert set(found.rule[5:10, 0]) == {"not trained on"}
-    assert found.error == found.wrong[weights > 0].mean()
+    np.testing.assert_allclose(loo.decision[5:10], machine.decision_function(X[5:10]), atol=1e-6)
+    assert set(loo.rule[5:10, 0]) == {"not trained on"}
+    assert loo.error == loo.wrong[weights > 0].mean()
 
 
 def test_rules_count_every_row_and_hold():
     X, y = load_breast_cancer(return_X_y=True)
     X = scale(X)
-    found = leave_one_out(SVC(), X, y)
-    assert sum(found.counts.values()) == sum(found.error_counts.values()) == len(y)
-    assert set(found.counts) <= {"not a support vector", "nothing changes", "followed", "refitted"}
-    assert found.wrong[found.error_rule == "misclassified in training"].all()
-    assert not found.wrong[np.isin(found.error_rule, ["Joachims", "not a support vector"])].any()
-    assert (found.error_rule == "Joachims").any()
-    assert "leave-one-out error 0.0228" in str(found)
-    assert "balanced class weights" in found.held
+    loo = leave_one_out(SVC(), X, y)
+    assert sum(loo.counts.values()) == sum(loo.error_counts.values()) == len(y)
+    assert set(loo.counts) <= {"not a support vector", "nothing changes", "followed", "refitted"}
+    assert loo.wrong[loo.error_rule == "misclassified in training"].all()
+    assert not loo.wrong[np.isin(loo.error_rule, ["Joachims", "not a support vector"])].any()
+    assert (loo.error_rule == "Joachims").any()
+    assert "leave-one-out error 0.0228" in str(loo)
+    assert "balanced class weights" in loo.held
     machine = SVC(tol=1e-8).fit(X, y)
-    assert found.error <= joachims_bound(machine)
-    assert abs(span_bound(machine) - found.error) < 0.005
+    assert loo.error <= joachims_bound(machine)
+    assert abs(span_bound(machine) - loo.error) < 0.005
 
 
 def test_joachims_condition_needs_the_smallest_kernel_value():
@@ -331,11 +331,11 @@ def test_joachims_condition_needs_the_smallest_kernel_value():
     examples = machine.certificate_.examples()
     assert examples.alpha[0] == pytest.approx(0.275, abs=5e-3)
     assert 2 * examples.alpha[0] * (X**2).sum(axis=1).max() + examples.slack[0] < 1
-    found = leave_one_out(machine, X, y)
-    assert found.decision[0] == pytest.approx(-0.1, abs=1e-6)
-    assert found.wrong[0]
-    assert found.error_rule[0] != "Joachims"
-    assert joachims_bound(machine) >= found.error
+    loo = leave_one_out(machine, X, y)
+    assert loo.decision[0] == pytest.approx(-0.1, abs=1e-6)
+    assert loo.wrong[0]
+    assert loo.error_rule[0] != "Joachims"
+    assert joachims_bound(machine) >= loo.error
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
@@ -438,9 +438,9 @@ def test_errors_alone_are_those_of_the_values(C):
 
 def test_errors_of_machines_without_rules_come_from_values():
     X, y = load_iris(return_X_y=True)
-    found = leave_one_out(SVC(), X, y, what="errors")
-    assert np.isfinite(found.decision).all()
-    assert found.error == leave_one_out(SVC(), X, y).error
+    loo = leave_one_out(SVC(), X, y, what="errors")
+    assert np.isfinite(loo.decision).all()
+    assert loo.error == leave_one_out(SVC(), X, y).error
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
@@ -455,8 +455,8 @@ def test_the_exact_radius_is_computed_if_worthwhile(kernel):
     assert (radius.above == np.inf) == (kernel == "linear")
     machine = SVC(C=1.0, kernel=kernel, gamma=10.0).fit(X, y)
     evidence = machine.solution_.certificate.evidence
-    rules = _Rules(evidence.whole())
-    rules.terms(Full.of(evidence.problem, evidence.whole(), evidence.beta))
+    rules = _Rules(evidence.full_gram())
+    rules.terms(Full.of(evidence.problem, evidence.full_gram(), evidence.beta))
     # For narrow kernels, the largest k(x, x) is as good as R².
     assert ("exact" in vars(rules._radius)) == (kernel == "linear")
     wide = leave_one_out(SVC(C=1.0, gamma=1e-4), X, y, what="errors")
@@ -466,7 +466,7 @@ def test_the_exact_radius_is_computed_if_worthwhile(kernel):
 @pytest.mark.parametrize(("settings", "why"), [({"max_seconds": 0.0}, "time limit"), ({}, "interrupted")])
 def test_a_stopped_pass_keeps_its_values(settings, why):
     X, y, _, _ = table(5, 600, 3, "random")
-    whole = leave_one_out(SVC(), X, y)
+    full_pass = leave_one_out(SVC(), X, y)
     reports = []
 
     def stop(progress):
@@ -474,28 +474,28 @@ def test_a_stopped_pass_keeps_its_values(settings, why):
         return progress.done >= 10
 
     with pytest.warns(ConvergenceWarning, match=rf"ended \({why}\) when \d+ of 600 rows were known"):
-        found = leave_one_out(SVC(memory_limit=19_500_000), X, y, callback=None if settings else stop, **settings)
-    assert found.stopped == why
-    assert np.isnan(found.error)
-    low, high = found.error_bounds
-    assert low <= whole.error <= high
-    assert high - low == pytest.approx(np.mean(~found.known))
-    np.testing.assert_array_equal(found.wrong[found.known], whole.wrong[found.known])
-    valued = found.rule[:, 0] != "unknown"
-    np.testing.assert_allclose(found.decision[valued], whole.decision[valued], atol=1e-6)
-    assert np.isnan(found.decision[~valued]).all()
+        loo = leave_one_out(SVC(memory_limit=19_500_000), X, y, callback=None if settings else stop, **settings)
+    assert loo.stopped == why
+    assert np.isnan(loo.error)
+    low, high = loo.error_bounds
+    assert low <= full_pass.error <= high
+    assert high - low == pytest.approx(np.mean(~loo.known))
+    np.testing.assert_array_equal(loo.wrong[loo.known], full_pass.wrong[loo.known])
+    valued = loo.rule[:, 0] != "unknown"
+    np.testing.assert_allclose(loo.decision[valued], full_pass.decision[valued], atol=1e-6)
+    assert np.isnan(loo.decision[~valued]).all()
     assert (~valued).any()
-    assert f"between {low:.4g} and {high:.4g}, {why}" in str(found)
+    assert f"between {low:.4g} and {high:.4g}, {why}" in str(loo)
     if reports:
         assert 10 <= reports[-1].done <= 100 == reports[-1].total
         assert reports[-1].seconds_left >= 0.0
-        assert (found.rule == "followed").any()
+        assert (loo.rule == "followed").any()
 
 
 def test_a_stop_also_ends_the_solver():
     X, y, _, _ = table(5, 100, 3, "random")
     evidence = SVC(C=30.0).fit(X, y).solution_.certificate.evidence
-    problem, gram, row = evidence.problem, evidence.whole(), int(np.abs(evidence.beta).argmax())
+    problem, gram, row = evidence.problem, evidence.full_gram(), int(np.abs(evidence.beta).argmax())
 
     def check():
         raise StopWork(Status.INTERRUPTED)
@@ -516,15 +516,15 @@ def test_ctrl_c_ends_a_pass_of_several_machines():
         signal.raise_signal(signal.SIGINT)
 
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        found = leave_one_out(SVC(C=100.0, multi_class="ovr"), X, np.tile(y, 8), callback=interrupt)
-    assert found.stopped == "interrupted"
-    assert not found.known.all()
-    assert np.isnan(found.decision[~found.known]).any(axis=1).all()
+        loo = leave_one_out(SVC(C=100.0, multi_class="ovr"), X, np.tile(y, 8), callback=interrupt)
+    assert loo.stopped == "interrupted"
+    assert not loo.known.all()
+    assert np.isnan(loo.decision[~loo.known]).any(axis=1).all()
     X, _, score, _ = table(5, 400, 3, "random")
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        found = leave_one_out(SVR(), X, score, max_seconds=0.0)
-    assert np.isnan(found.error)
-    assert np.isnan(found.error_bounds).all()
+        loo = leave_one_out(SVR(), X, score, max_seconds=0.0)
+    assert np.isnan(loo.error)
+    assert np.isnan(loo.error_bounds).all()
 
 
 def test_progress_runs_to_the_end(capsys):
@@ -542,7 +542,7 @@ def test_progress_runs_to_the_end(capsys):
 def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
     X, y = load_breast_cancer(return_X_y=True)
     evidence = SVC().fit(X, y).solution_.certificate.evidence
-    full = Full.of(evidence.problem, evidence.whole(), evidence.beta)
+    full = Full.of(evidence.problem, evidence.full_gram(), evidence.beta)
     reports = list(Following(full).steps())
     assert all(type(share) is float for share in reports)
     assert reports[0] < 0.5
@@ -646,8 +646,8 @@ def test_the_bias_may_jump_if_other_rows_are_at_bounds():
     """Without one row of class 0, the other row is the smaller class, and the bias decides its side."""
     X, y = [[0.0], [0.2], [1.0], [1.2]], [0, 0, 1, 1]
     machine = SVC(C=1e-3, kernel="linear").fit(X, y)
-    found = leave_one_out(machine, X, y)
-    assert found.wrong.all()
+    loo = leave_one_out(machine, X, y)
+    assert loo.wrong.all()
     assert joachims_bound(machine) == 1.0
     assert leave_one_out(SVC(C=1e-3, kernel="linear"), X, y, what="errors").error == 1.0
 
@@ -656,28 +656,28 @@ def test_a_refit_that_rounding_keeps_from_a_bound_has_the_middle_of_the_interval
     X = np.array([[0.0], [1.0], [-2.0], [-1.0], [-1.0], [0.0], [0.0], [-1.0], [0.0], [1.0], [2.0]])
     y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0])
     machine = SVC(C=1000.0, kernel="poly", gamma=0.4, tol=1e-10)
-    found = leave_one_out(machine, X, y)
+    loo = leave_one_out(machine, X, y)
     machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
     # All variables are at bounds; one is within 1e-16 of its bound before rounding is corrected.
     assert machine.certificate_.n_free == 0
-    assert machine.decision_function(X[[1]])[0] == pytest.approx(found.decision[1], abs=1e-6)
+    assert machine.decision_function(X[[1]])[0] == pytest.approx(loo.decision[1], abs=1e-6)
 
 
 @pytest.mark.parametrize("C", [100.0, 300.0, 1000.0])
 def test_a_refit_that_needs_no_support_vectors_has_none(C):
     X, y = np.array([[3.0, 2.0], [0.0, -1.0], [-1.0, -2.0]]), np.array([-0.16, -0.01, 0.53])
-    found = leave_one_out(SVR(C=C, kernel="linear"), X, y)
-    assert found.decision[2] == pytest.approx(-0.085)  # the other two rows are in the tube, whose centre is their mean
+    loo = leave_one_out(SVR(C=C, kernel="linear"), X, y)
+    assert loo.decision[2] == pytest.approx(-0.085)  # the other two rows are in the tube, whose centre is their mean
 
 
 @pytest.mark.parametrize("seed", [7, 22, 47])
 def test_relatively_tiny_coefficients_are_not_treated_as_rounding(seed):
     X, y = np.round(2.0 * np.random.default_rng(seed).normal(size=(24, 2))), np.arange(24) % 2
     machine = SVC(C=5e6, kernel="linear", tol=1e-5)
-    found = leave_one_out(machine, X, y).decision
+    loo = leave_one_out(machine, X, y).decision
     for i in range(24):
         refitted = machine.fit(np.delete(X, i, 0), np.delete(y, i))
-        assert refitted.decision_function(X[[i]])[0] == pytest.approx(found[i], abs=5e-6)
+        assert refitted.decision_function(X[[i]])[0] == pytest.approx(loo[i], abs=5e-6)
 
 
 @pytest.mark.parametrize("seed", [132, 156, 159])
@@ -695,9 +695,9 @@ def test_a_pass_without_a_variable_to_watch_ends():
         [-0.5456610650290616, -0.8737109450356373, 0.19399994616388205, -2.000121026128409, -0.2853032250742409]
     )
     machine = QuantileSVR(C=1e-3, kernel="laplacian", gamma=0.4, tol=1e-9)
-    found = leave_one_out(machine, X, y)
+    loo = leave_one_out(machine, X, y)
     machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
-    assert found.decision[1] == pytest.approx(machine.predict([X[1]])[0], abs=1e-6)
+    assert loo.decision[1] == pytest.approx(machine.predict([X[1]])[0], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -715,10 +715,10 @@ def test_a_kernel_function_is_evaluated_once(machine, n_classes):
         n_values.append(len(A) * len(B))
         return np.exp(-0.3 * np.square(A[:, None] - B[None]).sum(axis=2))
 
-    found = leave_one_out(clone(machine).set_params(kernel=function), X, y)
+    loo = leave_one_out(clone(machine).set_params(kernel=function), X, y)
     assert sum(n_values) <= 1.1 * 120**2
     expected = leave_one_out(clone(machine).set_params(kernel=RBF(gamma=0.3)), X, y)
-    np.testing.assert_allclose(found.decision, expected.decision, atol=1e-6)
+    np.testing.assert_allclose(loo.decision, expected.decision, atol=1e-6)
 
 
 LARGE = [
@@ -746,14 +746,14 @@ def exact_values(machine, X, y, kernel):
     machine = clone(machine).fit(X, *(() if y is None else (y,)))
     problem = machine._solutions[0].evidence.problem
     K = reference.exact_gram(X, kernel, **{name: getattr(machine, name) for name in ("gamma", "degree", "coef0")})
-    found = []
+    values = []
     for row in range(len(X)):
         smaller, _ = without(problem, row)
         others = [other for other in range(len(X)) if other != row]
         rows = range(smaller.n) if smaller.rows is None else smaller.rows
         beta, level = reference.solve_exactly(smaller, [[K[i][j] for j in others] for i in others])
-        found.append(float(sum(b * K[row][others[int(r)]] for b, r in zip(beta, rows, strict=True)) - level))
-    return np.array(found)
+        values.append(float(sum(b * K[row][others[int(r)]] for b, r in zip(beta, rows, strict=True)) - level))
+    return np.array(values)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -764,33 +764,33 @@ def test_values_at_large_bounds_are_exact_or_said_not_to_be(name):
     if machine.kernel != "rbf":
         machine = clone(machine).set_params(gamma=1.0)
     expected = exact_values(machine, X, y, machine.kernel)
-    found = leave_one_out(machine, X, y)
-    stalled = found.rule[:, 0] == "stalled"
-    size = np.abs(found.raw).max()
-    np.testing.assert_allclose(found.raw[~stalled, 0], expected[~stalled], rtol=0.0, atol=1e-6 * size)
+    loo = leave_one_out(machine, X, y)
+    stalled = loo.rule[:, 0] == "stalled"
+    size = np.abs(loo.raw).max()
+    np.testing.assert_allclose(loo.raw[~stalled, 0], expected[~stalled], rtol=0.0, atol=1e-6 * size)
     if name != "one-class":  # its bounds are small: float64 settles its values
-        assert (np.abs(found.raw[:, 0] - expected) <= found.rounding[:, 0] + 1e-15 * size).all()
+        assert (np.abs(loo.raw[:, 0] - expected) <= loo.rounding[:, 0] + 1e-15 * size).all()
     assert stalled.sum() <= 1
     if name == "polynomial":
-        assert found.raw[3, 0] == pytest.approx(-0.6252994346, abs=1e-8)
+        assert loo.raw[3, 0] == pytest.approx(-0.6252994346, abs=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:SVC ended")
 def test_values_that_even_extended_precision_leaves_open_are_called_stalled():
     X, y, machine = HOSTILE["polynomial"]
     with pytest.warns(ConvergenceWarning, match=r"rounding leaves \d of 7 values inexact.* \(rule 'stalled'\)"):
-        found = leave_one_out(clone(machine).set_params(C=1e12, degree=3), np.array(X) * 31.7, y)
-    assert "stalled" in found.counts
-    assert found.violation > 1e-6
+        loo = leave_one_out(clone(machine).set_params(C=1e12, degree=3), np.array(X) * 31.7, y)
+    assert "stalled" in loo.counts
+    assert loo.violation > 1e-6
 
 
 @pytest.mark.filterwarnings("ignore:SVC ended", "ignore:leave_one_out was ended")
 def test_rounding_of_large_problems_at_large_bounds_is_stated():
     X, y = load_breast_cancer(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match="rounding leaves a violation"):
-        found = leave_one_out(SVC(kernel="linear", C=1e4, max_iter=2000), 1e3 * X[:300], y[:300], max_seconds=0.5)
-    assert found.violation > 1e-6 * np.nanmax(np.abs(found.raw))
-    assert np.isnan(found.rounding).all()
+        loo = leave_one_out(SVC(kernel="linear", C=1e4, max_iter=2000), 1e3 * X[:300], y[:300], max_seconds=0.5)
+    assert loo.violation > 1e-6 * np.nanmax(np.abs(loo.raw))
+    assert np.isnan(loo.rounding).all()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -814,8 +814,8 @@ def test_refits_of_linear_machines_are_exact(loss):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(40, 5))
     y = np.where(X[:, 0] + 0.7 * rng.normal(size=40) > 0, 1, -1)
-    found = leave_one_out(LinearSVC(loss=loss, C=0.1), X, y)
-    for row in np.flatnonzero(found.rule[:, 0] == "refitted")[:8]:
+    loo = leave_one_out(LinearSVC(loss=loss, C=0.1), X, y)
+    for row in np.flatnonzero(loo.rule[:, 0] == "refitted")[:8]:
         others = np.delete(np.arange(40), row)
         machine = LinearSVC(loss=loss, C=0.1, tol=1e-13).fit(X[others], y[others])
-        assert machine.decision_function(X[row : row + 1])[0] == pytest.approx(found.decision[row], abs=3e-7)
+        assert machine.decision_function(X[row : row + 1])[0] == pytest.approx(loo.decision[row], abs=3e-7)

@@ -102,16 +102,16 @@ def test_tracked_values_change_only_the_cost(kind):
     gram = Gram(RBF(gamma=0.25), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
     state, tracked = finished(problem, gram)
-    counts, found = [], []
-    for known in (None, tracked):
+    counts, evaluations = [], []
+    for tracked_values in (None, tracked):
         before = gram.n_values
-        found.append(evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, known)))
+        evaluations.append(evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, tracked_values)))
         counts.append(gram.n_values - before)
     assert counts[1] < counts[0]
     support = state.beta != 0.0
-    np.testing.assert_allclose(found[1].values[support], found[0].values[support], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(evaluations[1].values[support], evaluations[0].values[support], rtol=0, atol=1e-11)
     for name in ("primal", "dual", "violation", "bias"):
-        assert getattr(found[1], name) == pytest.approx(getattr(found[0], name), rel=1e-12, abs=1e-11)
+        assert getattr(evaluations[1], name) == pytest.approx(getattr(evaluations[0], name), rel=1e-12, abs=1e-11)
 
 
 @pytest.mark.parametrize("wrong", ["all", "witnesses", "far from the margin"])
@@ -135,9 +135,9 @@ def test_wrong_tracked_values_are_detected(wrong):
         return honest._replace(run=run)
 
     fresh = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient))
-    found = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, tracked._replace(plan=plan)))
-    np.testing.assert_array_equal(found.values, fresh.values)
-    np.testing.assert_array_equal(found.known.value_error, fresh.known.value_error)
+    evaluation = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, tracked._replace(plan=plan)))
+    np.testing.assert_array_equal(evaluation.values, fresh.values)
+    np.testing.assert_array_equal(evaluation.evaluated_point.value_error, fresh.evaluated_point.value_error)
 
 
 def test_tracked_values_end_with_the_first_true_gradient():
@@ -189,7 +189,7 @@ def test_a_small_memory_limit_leaves_memory_for_the_log():
     large = Gram(RBF(gamma=1.0), as_data(X))
     least = Gram(RBF(gamma=1.0), as_data(X), memory_limit=0)
     assert least.room == 0
-    (_, known), (state, tracked) = finished(problem, large), finished(problem, least)
-    assert known is not None
+    (_, tracked_values), (state, tracked) = finished(problem, large), finished(problem, least)
+    assert tracked_values is not None
     assert tracked is not None
     assert state.gradient_log.bytes_of_moves <= 64 * problem.n

@@ -52,8 +52,8 @@ def compare(parameters, K, X, y, entry=0.0):
     # The certificate is recomputed. Errors are relative to the sums behind each value, the best float64 can do.
     value = 64 * np.finfo(float).eps * ours.scale + entry * np.abs(beta).sum()
     assert certificate.kkt_violation == pytest.approx(ours.violation, rel=0, abs=2 * value)
-    own = dual_objective(certificate, beta)  # the stated bound is lower, by its rounding
-    assert certificate.dual <= own == pytest.approx(ours.dual, rel=1e-9, abs=value * np.abs(beta).sum())
+    our_dual = dual_objective(certificate, beta)  # the stated bound is lower, by its rounding
+    assert certificate.dual <= our_dual == pytest.approx(ours.dual, rel=1e-9, abs=value * np.abs(beta).sum())
     assert certificate.primal == pytest.approx(ours.primal, rel=1e-9, abs=value * (np.abs(beta).sum() + C * len(y)))
     assert ours.infeasibility <= 1e-10 * max(1.0, np.abs(beta).sum())
     assert certificate.status is Status.OPTIMAL or certificate.decision_error > 0.01 * TOL

@@ -89,10 +89,10 @@ STORED = {
 def test_data_are_read_back_exactly(tmp_path, table, stored, zero_based):
     X, y = TABLES[table], np.linspace(-1, 1, len(TABLES[table])) / 3
     save_libsvm_data(STORED[stored](X), y, tmp_path / "f.svm", zero_based=zero_based)
-    found, target = load_libsvm_data(tmp_path / "f.svm", n_features=X.shape[1], zero_based=zero_based)
-    np.testing.assert_array_equal(found.toarray(), X)
+    rows, target = load_libsvm_data(tmp_path / "f.svm", n_features=X.shape[1], zero_based=zero_based)
+    np.testing.assert_array_equal(rows.toarray(), X)
     np.testing.assert_array_equal(target, y)
-    assert found.format == "csr"
+    assert rows.format == "csr"
 
 
 def test_data_are_written_in_libsvms_format(tmp_path):
@@ -107,9 +107,9 @@ def test_kernel_values_train_and_predict_from_files(tmp_path):
     K = X @ X.T
     save_libsvm_data(sparse.csr_array(K), y, tmp_path / "fit.svm", precomputed=True)
     save_libsvm_data(K[:7], y[:7], tmp_path / "new.svm", precomputed=True)
-    found, target = load_libsvm_data(tmp_path / "fit.svm", precomputed=True)
-    np.testing.assert_array_equal(found, K)
-    machine = SVC(kernel="precomputed").fit(found, target)
+    rows, target = load_libsvm_data(tmp_path / "fit.svm", precomputed=True)
+    np.testing.assert_array_equal(rows, K)
+    machine = SVC(kernel="precomputed").fit(rows, target)
     new, _ = load_libsvm_data(tmp_path / "new.svm", precomputed=True)
     np.testing.assert_array_equal(machine.predict(new), SVC(kernel="precomputed").fit(K, y).predict(K[:7]))
 
@@ -212,13 +212,13 @@ def test_native_lines_are_those_of_python():
             [b"", b"\r", b" qid:3", b"#c 1:2"]
         )
         text = b"1 2:3\n# c\n\n" + (line if turn % 4 else rng.randbytes(rng.randrange(30))) + b"\n0"
-        found, (rows, fault) = parse_lines(text, first), lines_in_python(text, first)
-        assert found.fault == fault, text
+        parsed, (rows, fault) = parse_lines(text, first), lines_in_python(text, first)
+        assert parsed.fault == fault, text
         values = np.array([value for _, entries in rows for _, value in entries])
-        np.testing.assert_array_equal(found.targets, [target for target, _ in rows])
-        np.testing.assert_array_equal(found.matrix.data[: values.size].astype(np.float64), values)
-        np.testing.assert_array_equal(np.signbit(found.matrix.data[: values.size]), np.signbit(values))
-        assert found.matrix.indices[: values.size].tolist() == [column for _, entries in rows for column, _ in entries]
+        np.testing.assert_array_equal(parsed.targets, [target for target, _ in rows])
+        np.testing.assert_array_equal(parsed.matrix.data[: values.size].astype(np.float64), values)
+        np.testing.assert_array_equal(np.signbit(parsed.matrix.data[: values.size]), np.signbit(values))
+        assert parsed.matrix.indices[: values.size].tolist() == [column for _, entries in rows for column, _ in entries]
         n_valid += fault < 0
     assert 250 < n_valid < 1250
 
@@ -227,8 +227,8 @@ def test_lines_that_are_longer_than_a_piece_are_read(tmp_path, monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(20, 30)), np.arange(20.0)
     save_libsvm_data(X, y, tmp_path / "f.svm")
     monkeypatch.setattr(libsvm_data, "_CHUNK_BYTES", 100)
-    found, target = load_libsvm_data(tmp_path / "f.svm")
-    np.testing.assert_array_equal(found.toarray(), X)
+    rows, target = load_libsvm_data(tmp_path / "f.svm")
+    np.testing.assert_array_equal(rows.toarray(), X)
     np.testing.assert_array_equal(target, y)
     with open(tmp_path / "f.svm", "ab") as file:
         file.write(b"1 2:x")
@@ -347,9 +347,9 @@ def by_the_book(path, X):
     starts = np.cumsum([0, *libsvm_model.n_support])
     columns, votes = [], np.zeros((len(X), libsvm_model.labels.size), dtype=int)
     for column, (p, q) in enumerate(combinations(range(libsvm_model.labels.size), 2)):
-        own, other = slice(starts[p], starts[p + 1]), slice(starts[q], starts[q + 1])
+        first_rows, other = slice(starts[p], starts[p + 1]), slice(starts[q], starts[q + 1])
         value = (
-            K[:, own] @ libsvm_model.coefficients[own, q - 1]
+            K[:, first_rows] @ libsvm_model.coefficients[first_rows, q - 1]
             + K[:, other] @ libsvm_model.coefficients[other, p]
             - libsvm_model.rho[column]
         )
@@ -421,9 +421,9 @@ def test_models_of_svm_train_predict_the_same_here(name):
     if hasattr(machine, "classes_"):
         assert machine.classes_.tolist() == sorted(machine.classes_)
         machine.decision_function_shape = "ovo"
-    found = machine.decision_function(rows).reshape(len(rows), -1)
+    decision = machine.decision_function(rows).reshape(len(rows), -1)
     if (
-        found.shape[1] == 3
+        decision.shape[1] == 3
     ):  # labels 3, 1, 2 in the file: pairs (3, 1), (3, 2), (1, 2) there, (1, 2), (1, 3), (2, 3) here
         values = values[:, [2, 0, 1]] * [1, -1, -1]
     elif hasattr(
@@ -431,7 +431,7 @@ def test_models_of_svm_train_predict_the_same_here(name):
     ):  # labels in the order that they first appear in; ours are positive for the second
         first = int((FOLDER / f"{name}.model").read_text().split("label ")[1].split()[0])
         values = values if first == machine.classes_[1] else -values
-    np.testing.assert_allclose(found, values, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(decision, values, rtol=1e-12, atol=1e-12)
 
 
 def test_scikit_learns_libsvm_agrees(tmp_path):
@@ -496,7 +496,7 @@ def test_features_that_no_support_vector_has(tmp_path):
 
 def test_a_machine_of_a_file_that_counts_from_0(tmp_path):
     text = (FOLDER / "nu_svr.model").read_text()
-    counted = re.sub(r"(\d+):", lambda found: f"{int(found[1]) - 1}:", text)
+    counted = re.sub(r"(\d+):", lambda match: f"{int(match[1]) - 1}:", text)
     path = written(tmp_path, counted.encode())
     with pytest.raises(LibsvmFileError, match=r"a file that counts from 0 takes zero_based=True"):
         load_libsvm_model(path)
@@ -671,10 +671,10 @@ def test_libsvm_itself_gives_our_predictions_from_our_file(tmp_path, name):
         row = dict(enumerate([1.0, *x])) if kernel_values else x
         nodes, _ = svm.gen_svm_nodearray(row, isKernel=kernel_values)
         predicted.append(svm.libsvm.svm_predict_values(theirs, nodes, values))
-    found, by_rule = by_the_book(tmp_path / "f.model", rows)
+    decision, by_rule = by_the_book(tmp_path / "f.model", rows)
     if by_rule.dtype == np.float64:
         np.testing.assert_allclose(predicted, machine.predict(rows), rtol=1e-9, atol=1e-9)
         return
-    decided = (by_rule != -999) & (np.abs(found.reshape(len(rows), -1)).min(axis=1) > 1e-12)
+    decided = (by_rule != -999) & (np.abs(decision.reshape(len(rows), -1)).min(axis=1) > 1e-12)
     assert decided.mean() > 0.9
     np.testing.assert_array_equal(np.array(predicted)[decided], machine.predict(rows)[decided])

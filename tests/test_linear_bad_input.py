@@ -116,22 +116,22 @@ def test_a_row_without_a_target_is_named(machine, missing):
         machine.fit(X, targets)
 
 
-def with_value(X, value, whole):
+def with_value(X, value, fill_column):
     X = X.copy()
-    X[slice(None) if whole else 3, 2] *= value
+    X[slice(None) if fill_column else 3, 2] *= value
     X[3, 2] = value
     return X
 
 
 @pytest.mark.parametrize("machine", READERS, indirect=True)
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("fill_column", [False, True])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: pd.DataFrame(X, columns=list("abcde"))])
-def test_values_whose_squares_overflow_are_refused(machine, whole, kind):
+def test_values_whose_squares_overflow_are_refused(machine, fill_column, kind):
     X, y = some_rows()
     with pytest.raises(ValueError, match=r"X reaches \S+e\+300 in row \d+, column (2|'c'), too large for sums of squ"):
-        machine.fit(kind(with_value(X, 1e300, whole)), y)
+        machine.fit(kind(with_value(X, 1e300, fill_column)), y)
     machine.fit(X, y)
-    assert np.isfinite(machine.predict(with_value(X, 1e300, whole))).all()  # new rows may be large
+    assert np.isfinite(machine.predict(with_value(X, 1e300, fill_column))).all()  # new rows may be large
 
 
 def test_targets_whose_squares_overflow_are_refused():

@@ -61,9 +61,9 @@ def test_the_loosest_tolerance_that_reaches_the_target_counts():
         Run(1e-2, 9.0, 100.0),
         Run(1e-4, 50.0, 100),
     ]
-    found = Result(runs)
-    found.judge(100.0)
-    assert (found.tol, found.seconds, found.at_least, found.best_excess) == (1e-2, 3.0, None, 0.0)
+    result = Result(runs)
+    result.judge(100.0)
+    assert (result.tol, result.seconds, result.at_least, result.best_excess) == (1e-2, 3.0, None, 0.0)
     missed = Result([Run(1e-1, 1.0, 101.0), Run(1e-2, 7.0, 100.02)])
     missed.judge(100.0)
     assert (missed.tol, missed.seconds, missed.at_least) == (None, None, linear.LIMIT)  # it never arrives
@@ -150,10 +150,10 @@ def test_exact_kernel_machines_are_measured_with_their_certificates():
 
 
 def test_every_goal_of_the_table_has_workloads_and_peers():
-    found = linear.workloads()
-    assert {one.section for one in found} == {SMOOTH, BOX, TEXT, SPARSE}
-    assert len({one.name for one in found}) == len(found)
-    for one in found:
+    workloads = linear.workloads()
+    assert {one.section for one in workloads} == {SMOOTH, BOX, TEXT, SPARSE}
+    assert len({one.name for one in workloads}) == len(workloads)
+    for one in workloads:
         names = contenders_of(one)
         assert names[0] == "mercer"
         assert any(name.startswith("liblinear") for name in names)
@@ -183,9 +183,9 @@ def test_the_cells_of_the_grid_cover_every_pair_and_have_mercer():
     chosen = shapes.covering(every)
     assert pairs(chosen) == pairs(every)
     assert len(chosen) < 90
-    found = shapes.workloads()
-    assert len({one.name for one in found}) == len(found) > len(chosen)
-    assert all(contenders_of(one)[0] == "mercer" and one.table in linear_problems.TABLES for one in found)
+    workloads = shapes.workloads()
+    assert len({one.name for one in workloads}) == len(workloads) > len(chosen)
+    assert all(contenders_of(one)[0] == "mercer" and one.table in linear_problems.TABLES for one in workloads)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 0])
@@ -204,12 +204,12 @@ def test_tables_of_the_grid_have_their_shape_and_classes(kind, n_classes):
 
 
 def _record(status, seconds, peer, primal=100.0):
-    own = Result([Run(1e-4, seconds, primal)], claims={"status": status, "relative_gap": 1e-5})
+    mercer_result = Result([Run(1e-4, seconds, primal)], claims={"status": status, "relative_gap": 1e-5})
     best = Result([Run(1e-2, peer, 100.0)])
-    for one in (own, best):
+    for one in (mercer_result, best):
         one.judge(100.0)
     workload = Workload(linear.SHAPES, f"{status} {seconds:g} {primal:g}", "hinge", 1.0)
-    return {"workload": workload, "results": {"mercer": own, "liblinear -s 3": best}}
+    return {"workload": workload, "results": {"mercer": mercer_result, "liblinear -s 3": best}}
 
 
 def test_the_page_of_the_grid_says_what_is_wrong():

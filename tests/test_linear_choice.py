@@ -53,13 +53,13 @@ def sparse_problem(n, p, loss, C, *, entries=8, classes=2, positive=1, is_dense=
 )
 def test_the_solver_goes_by_rows_columns_and_entries(n, p, loss, C, solver):
     problem = sparse_problem(n, p, loss, C)
-    found = solve(problem, Control(Limits(tol_gap=1e-6)))
-    assert found.solver == solver
-    assert found.certificate.status == found.certificate.verify().status == "optimal"
+    solution = solve(problem, Control(Limits(tol_gap=1e-6)))
+    assert solution.solver == solver
+    assert solution.certificate.status == solution.certificate.verify().status == "optimal"
     other = solve(sparse_problem(n, p, loss, C, is_dense=True), Control(Limits(tol_gap=1e-5)))
-    assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-5)
-    assert ("dual coordinate descent" in found.reason) == (solver == "dual coordinate descent")
-    assert found.reason.startswith("The rows are sparse") == (solver == "dual coordinate descent" or p == 600)
+    assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-5)
+    assert ("dual coordinate descent" in solution.reason) == (solver == "dual coordinate descent")
+    assert solution.reason.startswith("The rows are sparse") == (solver == "dual coordinate descent" or p == 600)
     assert other.reason.startswith("The table has few rows") == (n < p)
 
 
@@ -73,20 +73,20 @@ def test_dense_tables_are_multiplied_only_if_the_charges_are_small(loss):
     small, large = (LinearProblem(rows, loss, C=C, positive=positive) for C in (1e-3, 1e3))
     assert costs.multiplies_only(small)
     assert not costs.multiplies_only(large)
-    found = solve(small, Control(Limits(tol_gap=1e-8)))
-    assert found.reason.startswith("C is small for the 500 columns")
-    assert found.certificate.status == found.certificate.verify().status == "optimal"
-    assert found.peak_memory_bytes < 8 * 500**2
+    solution = solve(small, Control(Limits(tol_gap=1e-8)))
+    assert solution.reason.startswith("C is small for the 500 columns")
+    assert solution.certificate.status == solution.certificate.verify().status == "optimal"
+    assert solution.peak_memory_bytes < 8 * 500**2
 
 
 def test_newtons_method_follows_the_path_of_a_large_charge():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 300))
     rows = TableRows(X, (X @ rng.normal(size=300) + rng.normal(size=400) > 0.0).astype(float))
-    found = solve(LinearProblem(rows, SquaredHinge(), C=1e4, positive=1), Control(Limits(tol_gap=1e-8)))
-    assert found.solver == "newton"
-    assert found.certificate.status == found.certificate.verify().status == "optimal"
-    assert found.n_iter <= 50  # 63 without it
+    solution = solve(LinearProblem(rows, SquaredHinge(), C=1e4, positive=1), Control(Limits(tol_gap=1e-8)))
+    assert solution.solver == "newton"
+    assert solution.certificate.status == solution.certificate.verify().status == "optimal"
+    assert solution.n_iter <= 50  # 63 without it
 
 
 def test_wide_matrices_of_second_derivatives_are_not_formed():
@@ -100,12 +100,12 @@ def test_wide_matrices_of_second_derivatives_are_not_formed():
 def test_newtons_method_ends_a_slow_descent(monkeypatch, loss):
     monkeypatch.setattr(dual_solver, "newton_epochs", lambda *about: 1e-3)
     monkeypatch.setattr(costs, "_SHORT", 0.0)
-    found = solve(sparse_problem(100, 150, loss, 30.0), Control(Limits(tol_gap=1e-7)))
-    assert found.solver in ("dual coordinate descent, then newton", "dual coordinate descent, then proximal-newton")
-    assert found.certificate.status == found.certificate.verify().status == "optimal"
+    solution = solve(sparse_problem(100, 150, loss, 30.0), Control(Limits(tol_gap=1e-7)))
+    assert solution.solver in ("dual coordinate descent, then newton", "dual coordinate descent, then proximal-newton")
+    assert solution.certificate.status == solution.certificate.verify().status == "optimal"
     monkeypatch.undo()
     other = solve(sparse_problem(100, 150, loss, 30.0, is_dense=True), Control(Limits(tol_gap=1e-7)))
-    assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-7)
+    assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-7)
 
 
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
@@ -113,15 +113,15 @@ def test_newtons_method_ends_a_slow_descent(monkeypatch, loss):
 def test_classes_of_few_columns_are_solved_as_each_alone(loss, C):
     problems = [sparse_problem(4_000, 30, loss, C, classes=5, positive=k) for k in range(5)]
     together = solve_each(problems, Control(Limits(tol_gap=1e-6)), n_jobs=2)
-    for problem, found in zip(problems, together, strict=True):
-        assert found.certificate.status == found.certificate.verify().status == "optimal"
+    for problem, solution in zip(problems, together, strict=True):
+        assert solution.certificate.status == solution.certificate.verify().status == "optimal"
         alone = solve(problem, Control(Limits(tol_gap=1e-6)))
-        assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-6)
+        assert solution.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-6)
 
 
 @pytest.mark.parametrize("C", [1.0, 1e4, 1e8])
 def test_logistic_loss_on_wide_tables_takes_any_C(C):
-    found = solve(sparse_problem(300, 2_500, Logistic(), C), Control(Limits(max_iter=100)))
-    assert found.certificate.status == found.certificate.verify().status == "optimal"
-    assert found.certificate.relative_gap <= 1e-4
-    assert found.n_iter < 100
+    solution = solve(sparse_problem(300, 2_500, Logistic(), C), Control(Limits(max_iter=100)))
+    assert solution.certificate.status == solution.certificate.verify().status == "optimal"
+    assert solution.certificate.relative_gap <= 1e-4
+    assert solution.n_iter < 100

@@ -105,9 +105,9 @@ def optimum(problem: LinearProblem) -> float:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     P, A = sp.csc_matrix(np.diag(np.concatenate(bends))), sp.csc_matrix(np.vstack(rows))
-    found = clarabel.DefaultSolver(P, np.concatenate(pulls), A, np.concatenate(right), cones, settings).solve()
-    assert str(found.status) in ("Solved", "AlmostSolved")
-    return float(found.obj_val)
+    solution = clarabel.DefaultSolver(P, np.concatenate(pulls), A, np.concatenate(right), cones, settings).solve()
+    assert str(solution.status) in ("Solved", "AlmostSolved")
+    return float(solution.obj_val)
 
 
 def check(problem: LinearProblem, solution: LinearSolution, tol: float = 1e-8) -> None:
@@ -166,9 +166,9 @@ def test_gap_is_never_below_the_true_suboptimality(loss: LinearLoss, bias: Bias)
         if bias is Bias.FREE:
             positive, negative = beta[beta > 0.0].sum(), -beta[beta < 0.0].sum()
             beta = np.where(beta > 0.0, beta * min(1.0, negative / positive), beta * min(1.0, positive / negative))
-        found = LinearEvidence(problem, w, beta).evaluate()
-        assert np.isfinite(found.gap)
-        assert found.primal - best <= found.gap + 1e-9 * best
+        evaluation = LinearEvidence(problem, w, beta).evaluate()
+        assert np.isfinite(evaluation.gap)
+        assert evaluation.primal - best <= evaluation.gap + 1e-9 * best
 
 
 def test_infeasible_sum_has_no_gap() -> None:
@@ -176,9 +176,9 @@ def test_infeasible_sum_has_no_gap() -> None:
     solution = solve(problem, control())
     beta = np.asarray(solution.beta) * 0.5
     beta[np.argmax(beta)] = 0.0
-    found = LinearEvidence(problem, solution.w, beta).evaluate()
-    assert found.gap == np.inf
-    assert found.relative_gap == np.inf
+    evaluation = LinearEvidence(problem, solution.w, beta).evaluate()
+    assert evaluation.gap == np.inf
+    assert evaluation.relative_gap == np.inf
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -219,13 +219,13 @@ def test_signs_are_proved_once_the_gap_is_small() -> None:
 class BlockRows(LinearRows):
     """A table that is visited in blocks of 7 rows."""
 
-    def __init__(self, whole: TableRows) -> None:
-        self.whole, self.n, self.p, self.is_sparse = whole, whole.n, whole.p, whole.is_sparse
+    def __init__(self, rows: TableRows) -> None:
+        self.rows, self.n, self.p, self.is_sparse = rows, rows.n, rows.p, rows.is_sparse
 
     def blocks(self) -> Iterator[Block]:
         for first in range(0, self.n, 7):
             at = slice(first, min(first + 7, self.n))
-            yield Block(at, self.whole.table[at], self.whole.labels[at], self.whole.weights[at])
+            yield Block(at, self.rows.table[at], self.rows.labels[at], self.rows.weights[at])
 
     def numbers(self) -> RowNumbers:
         return np.zeros(self.n)
@@ -234,9 +234,9 @@ class BlockRows(LinearRows):
 @pytest.mark.parametrize("l1_ratio", RATIOS)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_blocks_are_one_table(loss: LinearLoss, l1_ratio: float) -> None:
-    whole = problem_of(loss, Bias.FREE, l1_ratio, weighted=True)
-    assert isinstance(whole.rows, TableRows)
-    one, many = solve(whole, control()), solve(replace(whole, rows=BlockRows(whole.rows)), control())
+    problem = problem_of(loss, Bias.FREE, l1_ratio, weighted=True)
+    assert isinstance(problem.rows, TableRows)
+    one, many = solve(problem, control()), solve(replace(problem, rows=BlockRows(problem.rows)), control())
     assert many.certificate.status == "optimal"
     assert many.certificate.primal == pytest.approx(one.certificate.primal, rel=2e-8)
 
@@ -357,14 +357,14 @@ def test_machines_in_turn_share_the_time_and_those_that_were_cut_continue():
 
     def train(number, control, earlier):
         seen.append((number, control.limits.max_seconds, earlier))
-        found = solve(problems[number], Control(Limits(max_iter=0 if number == 1 and earlier is None else -1)))
-        if found.certificate.status == "max_iter":
-            found = replace(found, certificate=replace(found.certificate, status=Status.TIME_LIMIT))
-        return found
+        solution = solve(problems[number], Control(Limits(max_iter=0 if number == 1 and earlier is None else -1)))
+        if solution.certificate.status == "max_iter":
+            solution = replace(solution, certificate=replace(solution.certificate, status=Status.TIME_LIMIT))
+        return solution
 
-    found = in_turns(problems, Control(Limits(max_seconds=300.0)), train)
+    solutions = in_turns(problems, Control(Limits(max_seconds=300.0)), train)
     assert [number for number, _, _ in seen] == [0, 1, 2, 1]
-    assert [one.certificate.status for one in found] == ["optimal"] * 3
+    assert [one.certificate.status for one in solutions] == ["optimal"] * 3
     shares = [share for _, share, _ in seen]
     assert shares[0] == pytest.approx(100.0, abs=5.0)
     assert shares[3] > 250.0

@@ -137,8 +137,8 @@ def test_no_evaluation_of_a_point_is_below_its_exact_gap(column: str, bias: Bias
         gap = exact_gap(problem, w, beta)
         evidence = LinearEvidence(problem, w, beta)
         exact = replace(evidence, is_exact=True).evaluate()
-        for found in (evidence.evaluate(), evidence.evaluate(independent=True), exact):
-            assert gap <= Fraction(found.gap)
+        for evaluation in (evidence.evaluate(), evidence.evaluate(independent=True), exact):
+            assert gap <= Fraction(evaluation.gap)
         assert exact.gap == pytest.approx(float(gap), rel=1e-9, abs=1e-12 * exact.primal)
         finer = refined(evidence)
         assert finer.low is not None
@@ -154,16 +154,16 @@ def test_exact_products_agree_with_fractions(constant: float, is_sparse: bool) -
     w = rng.normal(size=2 + (constant > 0.0)) * [1e-12, 1e300, 1.0][: 2 + (constant > 0.0)]
     beta = rng.normal(size=1100) * 10.0 ** rng.integers(-8, 8, size=1100)
     low = 1e-17 * rng.normal(size=1100) * beta
-    found = exact_products(sp.csr_array(X) if is_sparse else X, constant, w, beta, low)
+    products = exact_products(sp.csr_array(X) if is_sparse else X, constant, w, beta, low)
     rows = [exact(row) for row in (np.column_stack([X, np.full(1100, constant)]) if constant else X)]
     weights, pairs = exact(w), list(zip(exact(beta), exact(low), strict=True))
-    for row, high, second in zip(rows, found.z, found.z_low, strict=True):
+    for row, high, second in zip(rows, products.z, products.z_low, strict=True):
         z = sum((a * b for a, b in zip(row, weights, strict=True)), Fraction(0))
         assert abs(Fraction(float(high)) + Fraction(float(second)) - z) <= abs(z) / 2**52
     for j in range(len(w)):
         v = sum((row[j] * (a + b) for row, (a, b) in zip(rows, pairs, strict=True)), Fraction(0))
-        off = abs(Fraction(float(found.v[j])) + Fraction(float(found.v_low[j])) - v)
-        assert off <= Fraction(float(found.error[j])) + Fraction(5e-324)
+        off = abs(Fraction(float(products.v[j])) + Fraction(float(products.v_low[j])) - v)
+        assert off <= Fraction(float(products.error[j])) + Fraction(5e-324)
 
 
 def test_a_fallback_is_announced() -> None:
@@ -175,10 +175,10 @@ def test_a_fallback_is_announced() -> None:
 
 def test_a_fallback_counts_its_steps() -> None:
     problem = hostile(Hinge(), Bias.FREE, 1.0, "huge", 0.0, 1e4, n=64)
-    whole = solve(problem, control(1e-6)).n_iter
-    solution = solve(problem, control(1e-6, max_iter=whole - 12))
+    n_steps = solve(problem, control(1e-6)).n_iter
+    solution = solve(problem, control(1e-6, max_iter=n_steps - 12))
     assert solution.certificate.status == "max_iter"
-    assert solution.n_iter == whole - 12
+    assert solution.n_iter == n_steps - 12
 
 
 @pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
@@ -271,8 +271,13 @@ def test_targets_inside_the_tube_need_no_coefficients() -> None:
     y = rng.uniform(-0.0999, 0.0999, 22)
     for ratio in (0.0, 0.5, 1.0):
         machine = LinearSVR(penalty="elasticnet", l1_ratio=ratio, epsilon=0.1, C=0.01, bias="free").fit(X, y)
-        found = machine.certificate_
-        assert (found.status, found.primal, found.dual, found.n_support) == ("optimal", 0.0, 0.0, 0)
+        certificate = machine.certificate_
+        assert (certificate.status, certificate.primal, certificate.dual, certificate.n_support) == (
+            "optimal",
+            0.0,
+            0.0,
+            0,
+        )
 
 
 def test_the_error_of_decision_values_is_that_of_float64_if_sums_are_exact() -> None:

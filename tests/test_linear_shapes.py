@@ -61,13 +61,15 @@ def test_tables_that_mean_the_same_have_the_same_optimum(
     }
     if l1_ratio == 1.0:
         tables["copies of columns"] = TableRows(np.hstack([X, X[:, ::-1]]), y, weights)
-    found = {
+    objectives = {
         name: solve(LinearProblem(rows, loss, C, l1_ratio, bias, positive=positive), control()).certificate
         for name, rows in tables.items()
     }
-    assert {name: one.status for name, one in found.items()} == dict.fromkeys(tables, "optimal")
-    best = found["as it is"].primal
-    assert {name: one.primal for name, one in found.items()} == pytest.approx(dict.fromkeys(tables, best), rel=3e-8)
+    assert {name: one.status for name, one in objectives.items()} == dict.fromkeys(tables, "optimal")
+    best = objectives["as it is"].primal
+    assert {name: one.primal for name, one in objectives.items()} == pytest.approx(
+        dict.fromkeys(tables, best), rel=3e-8
+    )
 
 
 @pytest.mark.parametrize(("n", "p", "C", "best"), [(200, 220, 10.0, 31.5094), (200, 300, 100.0, 39.3613)])
@@ -147,7 +149,7 @@ def test_sums_in_pieces_are_those_of_the_whole_table(
     X = np.random.default_rng(0).normal(size=(60, 4))
     y = (X[:, 0] + 0.3 * X[:, 1] ** 2 > 0.0).astype(float)
     problem = LinearProblem(TableRows(stored(X), y), loss, 1.0, positive=1 if loss.classifies else None)
-    whole, chunks = solve(problem, control()), 0
+    solution, chunks = solve(problem, control()), 0
 
     def counted(*given: Any) -> Block:
         nonlocal chunks
@@ -159,5 +161,5 @@ def test_sums_in_pieces_are_those_of_the_whole_table(
     parts = solve(problem, control())
     assert chunks >= 8
     assert parts.certificate.status == "optimal"
-    assert parts.w == pytest.approx(whole.w, rel=1e-3, abs=1e-4)
-    assert parts.certificate.primal == pytest.approx(whole.certificate.primal, rel=1e-7)
+    assert parts.w == pytest.approx(solution.w, rel=1e-3, abs=1e-4)
+    assert parts.certificate.primal == pytest.approx(solution.certificate.primal, rel=1e-7)

@@ -122,8 +122,8 @@ class Estimates(Epochs):
         return 3
 
 
-@pytest.mark.parametrize(("share", "looks", "last"), [(0.3, 1, 2e-4), (1.8, 2, 1e-4), (20.0, 2, 5e-6)])
-def test_the_gap_is_measured_as_soon_as_it_may_be_met_and_not_after_every_epoch(share, looks, last):
+@pytest.mark.parametrize(("share", "n_checks", "last"), [(0.3, 1, 2e-4), (1.8, 2, 1e-4), (20.0, 2, 5e-6)])
+def test_the_gap_is_measured_as_soon_as_it_may_be_met_and_not_after_every_epoch(share, n_checks, last):
     epochs, asked = Estimates(), []
 
     def measured():
@@ -131,7 +131,7 @@ def test_the_gap_is_measured_as_soon_as_it_may_be_met_and_not_after_every_epoch(
         return share * epochs.gap
 
     list(descend(epochs, DualPoint(np.zeros(1), np.zeros(1)), 1e-4, measured))
-    assert len(asked) == looks
+    assert len(asked) == n_checks
     assert share * asked[-1] <= 1e-4
     assert last / 3.0 < asked[-1] <= last
 
@@ -158,11 +158,11 @@ def test_descent_reaches_the_gap_on_every_kind_of_rows(loss, bias):
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_blocks_and_other_orders_have_the_same_optimum(loss):
     table, labels, targets, weights = text_like(n=90)
-    whole, _ = descended(problem_of(loss, table, labels, targets, weights), seed=0)
+    solution, _ = descended(problem_of(loss, table, labels, targets, weights), seed=0)
     other, _ = descended(problem_of(loss, table, labels, targets, weights), seed=1)
     problem = problem_of(loss, table, labels, targets, weights, rows=lambda *of: BlockRows(*of, size=37))
     blocks, _ = descended(problem)
-    best = objectives(problem, whole.w, whole.beta)[0]
+    best = objectives(problem, solution.w, solution.beta)[0]
     assert objectives(problem, other.w, other.beta)[0] == pytest.approx(best, rel=1e-7)
     primal, dual = objectives(problem, blocks.w, blocks.beta)
     assert primal - dual <= 1e-7 * primal
@@ -441,7 +441,7 @@ def test_an_epoch_of_classes_ends_early_on_request_with_valid_points(monkeypatch
         ({"w": np.zeros((3, 5))}, "4, 8, 12 or 16"),
         ({"w": np.zeros((2, 4))}, "for each column"),
         ({"beta": np.zeros((2, 4))}, "for each row"),
-        ({"found": np.zeros((3, 4))}, "for each class"),
+        ({"measures": np.zeros((3, 4))}, "for each class"),
         ({"order": np.array([1])}, "row indices"),
         ({"columns": [3]}, "out of range"),
     ],
@@ -449,7 +449,7 @@ def test_an_epoch_of_classes_ends_early_on_request_with_valid_points(monkeypatch
 def test_the_native_epoch_of_classes_refuses_arrays_that_do_not_fit(changes, message):
     given = {"order": np.zeros(1, dtype=np.int64), "squares": np.ones(1), "charges": np.ones((1, 4))}
     given |= {"beta": np.zeros((1, 4)), "w": np.zeros((3, 4)), "active": np.ones(1, dtype=np.uint16)}
-    given |= {"up": np.ones(4), "down": np.ones(4), "found": np.zeros((4, 4)), "columns": [2]} | changes
+    given |= {"up": np.ones(4), "down": np.ones(4), "measures": np.zeros((4, 4)), "columns": [2]} | changes
     arrays = np.ones(1), np.array(given.pop("columns"), dtype=np.int32), np.array([0, 1], dtype=np.int32)
     table = _core.LinearTable(*arrays, 3, 0.0)
     counts = np.zeros(4, dtype=np.int64)
@@ -561,10 +561,8 @@ def test_columns_of_mixed_units_do_not_slow_the_joint_machine(C, n_classes, monk
     solution = solve(problem, control)
     assert solution.certificate.status == "optimal"
     assert solution.certificate.verify().status == "optimal"
-    repeats = weights.astype(int)
-    twin = TableRows(
-        np.repeat(hostile, repeats, axis=0), np.repeat(y, repeats).astype(np.float64), np.ones(sum(repeats))
-    )
+    counts = weights.astype(int)
+    twin = TableRows(np.repeat(hostile, counts, axis=0), np.repeat(y, counts).astype(np.float64), np.ones(sum(counts)))
     if C == 1.0:
         monkeypatch.setattr(joint_newton, "_MOST_UNKNOWNS", 0)  # a matrix for each class, and conjugate gradients
     again = solve(replace(problem, rows=twin), control)
@@ -575,13 +573,13 @@ def test_columns_of_mixed_units_do_not_slow_the_joint_machine(C, n_classes, monk
 
 def test_projections_onto_the_simplex():
     points = np.random.default_rng(0).normal(size=(50, 4)) * np.logspace(-8, 8, 50)[:, None]
-    found = joint_newton.project_rows(points)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
-    assert (found >= 0.0).all()
+    projected = joint_newton.project_rows(points)
+    np.testing.assert_allclose(projected.sum(axis=1), 1.0, rtol=1e-12)
+    assert (projected >= 0.0).all()
     # Where the projection is positive, it is the point plus a number of the row, and elsewhere at least that.
-    rest = found - points
-    shift = np.where(found > 0.0, rest, -np.inf).max(axis=1, keepdims=True)
-    np.testing.assert_allclose(np.where(found > 0.0, rest, shift), shift + 0.0 * rest, rtol=1e-9, atol=1e-12)
+    rest = projected - points
+    shift = np.where(projected > 0.0, rest, -np.inf).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.where(projected > 0.0, rest, shift), shift + 0.0 * rest, rtol=1e-9, atol=1e-12)
     assert (rest >= shift - 1e-9 * np.abs(shift)).all()
 
 
@@ -590,10 +588,10 @@ def test_a_wrong_joint_point_has_a_true_gap():
     best = solve(problem, Control(Limits(tol_gap=1e-8)))
     rng = np.random.default_rng(0)
     w, beta = best.w + 0.1 * rng.normal(size=best.w.shape), best.beta + 0.1 * rng.normal(size=best.beta.shape)
-    found = JointEvidence(problem, w, beta).evaluate()
-    assert found.primal - found.gap <= best.certificate.primal <= found.primal
-    assert found.relative_gap > 1e-2
-    assert found.dual_infeasibility > 0.05
+    evaluation = JointEvidence(problem, w, beta).evaluate()
+    assert evaluation.primal - evaluation.gap <= best.certificate.primal <= evaluation.primal
+    assert evaluation.relative_gap > 1e-2
+    assert evaluation.dual_infeasibility > 0.05
 
 
 def test_limits_and_a_warm_start_of_the_joint_machine():

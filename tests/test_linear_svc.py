@@ -100,10 +100,10 @@ def with_theirs(ours):
 def test_the_optimum_is_that_of_scikit_learn(given, C):
     ours = LinearSVC(C=C, tol=1e-9, **given).fit(X, Y, WEIGHTS)
     reference = with_theirs(ours).fit(X, Y, WEIGHTS)
-    best, found = (objective(one, X, 2 * Y - 1, WEIGHTS) for one in (reference, ours))
+    best, our_objective = (objective(one, X, 2 * Y - 1, WEIGHTS) for one in (reference, ours))
     assert ours.certificate_.status is Status.OPTIMAL
-    assert ours.certificate_.primal == pytest.approx(found, rel=1e-10)
-    assert best * (1.0 - 0.02) <= found <= best * (1.0 + 1e-8)
+    assert ours.certificate_.primal == pytest.approx(our_objective, rel=1e-10)
+    assert best * (1.0 - 0.02) <= our_objective <= best * (1.0 + 1e-8)
     np.testing.assert_array_equal(ours.predict(NEW), reference.predict(NEW))
 
 
@@ -113,10 +113,10 @@ def test_the_optimum_is_that_of_scikit_learn(given, C):
 def test_the_optimum_of_a_regression_is_that_of_scikit_learn(given, C):
     ours = LinearSVR(C=C, tol=1e-9, **given).fit(X, TARGETS, WEIGHTS)
     reference = with_theirs(ours).fit(X, TARGETS, WEIGHTS)
-    best, found = (objective(one, X, TARGETS, WEIGHTS) for one in (reference, ours))
+    best, our_objective = (objective(one, X, TARGETS, WEIGHTS) for one in (reference, ours))
     assert ours.certificate_.status is Status.OPTIMAL
-    assert ours.certificate_.primal == pytest.approx(found, rel=1e-10)
-    assert best * (1.0 - 0.02) <= found <= best * (1.0 + 1e-8)
+    assert ours.certificate_.primal == pytest.approx(our_objective, rel=1e-10)
+    assert best * (1.0 - 0.02) <= our_objective <= best * (1.0 + 1e-8)
 
 
 @pytest.mark.parametrize("machine", [LinearSVC(penalty="l1", loss="hinge", C=0.3), LinearSVR(penalty="l1", C=0.3)])
@@ -160,9 +160,9 @@ def test_an_elastic_net_lies_between_the_penalties(machine):
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 1: 0.5, 2: 1.0}], ids=str)
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_several_classes_have_a_machine_each_with_the_weights_of_scikit_learn(loss, class_weight):
-    keep = np.arange(60) % 5 > 0  # classes of different size
-    ours = LinearSVC(loss=loss, class_weight=class_weight, tol=1e-9).fit(X3[keep], Y3[keep])
-    reference = with_theirs(ours).fit(X3[keep], Y3[keep])
+    is_chosen = np.arange(60) % 5 > 0  # classes of different size
+    ours = LinearSVC(loss=loss, class_weight=class_weight, tol=1e-9).fit(X3[is_chosen], Y3[is_chosen])
+    reference = with_theirs(ours).fit(X3[is_chosen], Y3[is_chosen])
     np.testing.assert_allclose(ours.coef_, reference.coef_, atol=2e-4)
     np.testing.assert_allclose(ours.intercept_, reference.intercept_, atol=2e-4)
     np.testing.assert_allclose(ours.decision_function(X3), X3 @ ours.coef_.T + ours.intercept_, atol=1e-12)
@@ -187,11 +187,11 @@ def test_the_joint_machine_is_that_of_scikit_learn(rows, y, given):
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 1: 0.5}], ids=str)
 def test_weights_of_two_classes_are_factors_of_c(class_weight):
-    keep = np.arange(60) % 5 > 0
-    ours = LinearSVC(class_weight=class_weight, tol=1e-9).fit(X[keep], Y[keep])
-    factors = ours.class_weight_[Y[keep]]
-    same = LinearSVC(tol=1e-9).fit(X[keep], Y[keep], factors)
-    reference = with_theirs(ours).fit(X[keep], Y[keep])
+    is_chosen = np.arange(60) % 5 > 0
+    ours = LinearSVC(class_weight=class_weight, tol=1e-9).fit(X[is_chosen], Y[is_chosen])
+    factors = ours.class_weight_[Y[is_chosen]]
+    same = LinearSVC(tol=1e-9).fit(X[is_chosen], Y[is_chosen], factors)
+    reference = with_theirs(ours).fit(X[is_chosen], Y[is_chosen])
     for other in (same, reference):
         np.testing.assert_allclose(ours.coef_, other.coef_, atol=1e-5)
 
@@ -276,10 +276,10 @@ def test_a_table_may_be_stored_in_any_way(stored, loss):
     rows = np.round(8.0 * X) / 8.0  # exact in float32
     expected = LinearSVC(loss=loss, tol=1e-9).fit(rows, Y)
     read = STORED[stored]
-    found = LinearSVC(loss=loss, tol=1e-9).fit(read(rows), Y)
-    assert found.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-8)
-    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-3)
-    expected_values = found.decision_function(read(np.asarray(NEW, dtype=np.float32)))
+    machine = LinearSVC(loss=loss, tol=1e-9).fit(read(rows), Y)
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-8)
+    np.testing.assert_allclose(machine.coef_, expected.coef_, atol=1e-3)
+    expected_values = machine.decision_function(read(np.asarray(NEW, dtype=np.float32)))
     np.testing.assert_allclose(expected.decision_function(NEW), expected_values, atol=1e-3)
 
 
@@ -290,9 +290,9 @@ def test_integers_are_read_as_they_are(kind):
         rows[3, 2] = 200
     expected = LinearSVC().fit(rows.astype(np.float64), Y)
     for given in (rows, sp.csr_array(rows)) if kind != "float16" else (rows,):  # SciPy has no sparse float16
-        found = LinearSVC().fit(given, Y)
-        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
-        np.testing.assert_array_equal(found.predict(given), expected.predict(rows.astype(np.float64)))
+        machine = LinearSVC().fit(given, Y)
+        np.testing.assert_allclose(machine.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+        np.testing.assert_array_equal(machine.predict(given), expected.predict(rows.astype(np.float64)))
 
 
 def fitted_on(machine):
@@ -450,11 +450,11 @@ def test_the_parameters_of_scikit_learn_come_first(ours):
     reference = getattr(sklearn.svm, ours.__name__, sklearn.linear_model.LogisticRegression)
     if ours is LogisticRegression and NAMES_PENALTIES:
         pytest.skip("the parameters are those of scikit-learn 1.8 and later")
-    expected, found = (inspect.signature(one).parameters for one in (reference, ours))
-    assert list(found)[: len(expected)] == list(expected)
+    expected, actual = (inspect.signature(one).parameters for one in (reference, ours))
+    assert list(actual)[: len(expected)] == list(expected)
     for name, parameter in expected.items():
-        assert (found[name].default, found[name].kind) == (parameter.default, parameter.kind), name
-    rest = list(found.values())[len(expected) :]
+        assert (actual[name].default, actual[name].kind) == (parameter.default, parameter.kind), name
+    rest = list(actual.values())[len(expected) :]
     assert {parameter.kind for parameter in rest} == {inspect.Parameter.KEYWORD_ONLY}
     machine = ours(**reference().get_params())
     assert repr(clone(machine)) == repr(machine)
@@ -476,11 +476,11 @@ def test_attributes_are_those_of_scikit_learn(name, given):
     for attribute, expected in vars(reference).items():
         if not attribute.endswith("_"):
             continue
-        found = getattr(ours, attribute)
-        assert type(found) is type(expected), attribute
+        value = getattr(ours, attribute)
+        assert type(value) is type(expected), attribute
         if isinstance(expected, np.ndarray):
-            assert (found.shape, found.dtype) == (expected.shape, expected.dtype), attribute
-            assert found.flags.writeable == expected.flags.writeable
+            assert (value.shape, value.dtype) == (expected.shape, expected.dtype), attribute
+            assert value.flags.writeable == expected.flags.writeable
     assert not hasattr(ours, "predict_proba")
 
 
@@ -615,18 +615,18 @@ def test_a_machine_can_be_pickled_and_searched():
 def test_leave_one_out_gives_the_values_of_refits(machine, y, rules, kind):
     rows = kind(X3)
     weights = np.where(np.arange(60) == 7, 0.0, WEIGHTS)
-    found = leave_one_out(machine, rows, y, weights)
-    assert rules <= {*found.rule.ravel()}
-    assert found.rule[7, 0] == "not trained on"
+    loo = leave_one_out(machine, rows, y, weights)
+    assert rules <= {*loo.rule.ravel()}
+    assert loo.rule[7, 0] == "not trained on"
     values = []
     for row in range(0, 60, 3):
         alone = np.where(np.arange(60) == row, 0.0, weights)
         refit = clone(machine).set_params(tol=1e-10, tol_gap=1e-10).fit(rows, y, alone)
         values.append((refit.predict if isinstance(machine, LinearSVR) else refit.decision_function)(rows)[row])
-    np.testing.assert_allclose(found.decision[::3], values, atol=2e-3)
+    np.testing.assert_allclose(loo.decision[::3], values, atol=2e-3)
     if not isinstance(machine, LinearSVR):
         trained = np.arange(60) != 7
-        assert found.error == pytest.approx(np.mean(found.predicted[trained] != y[trained]))
+        assert loo.error == pytest.approx(np.mean(loo.predicted[trained] != y[trained]))
 
 
 def test_leave_one_out_of_logistic_regression_needs_two_classes_each_and_knows_a_class_of_one_row():
@@ -635,20 +635,20 @@ def test_leave_one_out_of_logistic_regression_needs_two_classes_each_and_knows_a
     by_rest = LogisticRegression(multi_class="ovr", tol_gap=1e-9)
     alone = by_rest.fit(np.delete(X3[:18], 4, axis=0), np.delete(Y3[:18], 4)).decision_function(X3[4:5])
     np.testing.assert_allclose(leave_one_out(by_rest, X3[:18], Y3[:18]).decision[4], alone[0], atol=1e-3)
-    found = leave_one_out(LogisticRegression(), X[:20], np.arange(20) == 5)
-    assert (found.decision[5], found.rule[5, 0], found.wrong[5]) == (-1.0, "closed form", True)
-    found = leave_one_out(LogisticRegression(fit_intercept=False), X[:20], np.arange(20) == 5)
-    assert found.rule[5, 0] == "refitted"  # without a bias, a problem of one class has an optimum
+    loo = leave_one_out(LogisticRegression(), X[:20], np.arange(20) == 5)
+    assert (loo.decision[5], loo.rule[5, 0], loo.wrong[5]) == (-1.0, "closed form", True)
+    loo = leave_one_out(LogisticRegression(fit_intercept=False), X[:20], np.arange(20) == 5)
+    assert loo.rule[5, 0] == "refitted"  # without a bias, a problem of one class has an optimum
     others = np.delete(X[:20], 5, axis=0)
     optimum = minimize(lambda w: 0.5 * w @ w + np.logaddexp(0.0, others @ w).sum(), np.zeros(X.shape[1]), tol=1e-10)
-    assert found.decision[5] == pytest.approx(X[5] @ optimum.x, abs=1e-3)
+    assert loo.decision[5] == pytest.approx(X[5] @ optimum.x, abs=1e-3)
 
 
 def test_leave_one_out_of_a_linear_machine_can_be_stopped():
     with pytest.warns(ConvergenceWarning, match="leave_one_out was ended"):
-        found = leave_one_out(LinearSVC(loss="hinge"), X3, Y, callback=lambda progress: np.True_)
-    assert np.isnan(found.error)
-    assert found.stopped == "interrupted"
+        loo = leave_one_out(LinearSVC(loss="hinge"), X3, Y, callback=lambda progress: np.True_)
+    assert np.isnan(loo.error)
+    assert loo.stopped == "interrupted"
     with pytest.raises(ValueError, match="crammer_singer'; set it to 'ovr'"):
         leave_one_out(LinearSVC(multi_class="crammer_singer"), X3, Y3)
 
@@ -707,8 +707,8 @@ def test_a_model_file_predicts_the_same_and_is_verified(machine, y, tmp_path):
         columns = pd.DataFrame(rows, columns=list("01234")).assign(y=y)
         same = np.testing.assert_allclose if isinstance(machine, LinearSVR) else np.testing.assert_array_equal
         same(model.predict(columns), fitted.predict(rows))
-        found = verify(model, columns)
-        assert found.ok, found.findings
+        verification = verify(model, columns)
+        assert verification.ok, verification.findings
         with pytest.raises(ValueError, match="must be what the machine was fitted on"):
             as_model(fitted, 2.0 * rows, y, weights)
 

@@ -69,14 +69,14 @@ def generic(features, y, variance, s, has_bias=True):
         value = s @ (total - f[np.arange(n), codes]) + 0.5 / variance * (penalised**2).sum()
         return value, (design.T @ slopes + penalised / variance).ravel()
 
-    found = minimize(
+    optimum = minimize(
         objective,
         np.zeros(design.shape[1] * n_outputs),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 50},
     )
-    return found.fun, design @ found.x.reshape(design.shape[1], n_outputs)
+    return optimum.fun, design @ optimum.x.reshape(design.shape[1], n_outputs)
 
 
 @every_pair(table=TABLES, weights=WEIGHTS, kernel=["rbf", "linear", "sum"], variance=[0.1, 10.0])
@@ -206,9 +206,9 @@ def test_the_predicted_class_is_the_most_probable_also_where_rounding_decides(ma
     X, y = IRIS[0][: 50 * n_classes], IRIS[1][: 50 * n_classes]
     machine = clone(machine).set_params(fit_intercept=False).fit(X, y)
     near = 1e-17 * np.random.default_rng(0).normal(size=(200, 4))
-    found, p = machine.predict(near), machine.predict_proba(near)
-    assert np.bincount(found).min() > 10
-    np.testing.assert_array_equal(p.argmax(axis=1), found)
+    predicted, p = machine.predict(near), machine.predict_proba(near)
+    assert np.bincount(predicted).min() > 10
+    np.testing.assert_array_equal(p.argmax(axis=1), predicted)
     np.testing.assert_allclose(p, 1.0 / n_classes, rtol=1e-15)
     model = as_model(machine, X, y)
     np.testing.assert_array_equal(model.probabilities(near), p)
@@ -323,19 +323,19 @@ def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():
     X, y = TABLES["3 classes"]
     machine = LogisticRegression(callback=lambda progress: seen.extend(threads()))
     with threadpool_limits(3, user_api="blas"):
-        found = threads()
+        n_threads = threads()
         machine.fit(X, y)
         assert set(seen) == {1}
-        assert threads() == found
+        assert threads() == n_threads
         first, second = blas_threads(1), blas_threads(1)  # the first thread ends before the second
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
         assert set(threads()) == {1}
         second.__exit__(None, None, None)
-        assert threads() == found
+        assert threads() == n_threads
         with blas_threads(1e12):
-            assert threads() == found
+            assert threads() == n_threads
 
 
 @pytest.mark.parametrize("limit", [None, 3])
@@ -351,12 +351,12 @@ def test_blas_has_one_thread_whatever_thread_of_python_asks(limit):
 
     before = threads()
     with nullcontext() if limit is None else threadpool_limits(limit, user_api="blas"), ThreadPoolExecutor(1) as other:
-        found = threads()
+        n_threads = threads()
         for _ in range(2):
             assert in_a_fit() == {1}
-            assert threads() == found
+            assert threads() == n_threads
             assert other.submit(in_a_fit).result() == {1}
-            assert threads() == found
+            assert threads() == n_threads
     assert threads() == before
 
 
@@ -429,10 +429,12 @@ def test_biases_of_a_certificate_converge_although_a_common_shift_has_no_effect(
 
     codes = np.random.default_rng(0).integers(0, 5, 5000)
     objective = Objective(Counted(codes), np.ones(5000), np.ones(5), True)
-    found = objective.balanced(np.zeros((5000, 5)))
+    shifted = objective.balanced(np.zeros((5000, 5)))
     assert Counted.n_roots <= 12
-    assert np.abs(objective.loss.gradient(found).sum(axis=0)).max() <= 1e-10
-    np.testing.assert_allclose(np.exp(found[0] - found[0, 0]), np.bincount(codes) / np.bincount(codes)[0], rtol=1e-12)
+    assert np.abs(objective.loss.gradient(shifted).sum(axis=0)).max() <= 1e-10
+    np.testing.assert_allclose(
+        np.exp(shifted[0] - shifted[0, 0]), np.bincount(codes) / np.bincount(codes)[0], rtol=1e-12
+    )
 
 
 # Kernels of low rank: K times most combinations of coefficients is 0.
@@ -456,8 +458,8 @@ def test_coefficients_have_no_component_in_the_null_space_of_the_kernel(case):
     certificate = machine.certificate_
     assert certificate.status is certificate.verify().status is Status.OPTIMAL
     assert machine.n_iter_ <= 30
-    own = y[:, None] == machine.classes_[-len(machine.dual_coef_) :]
-    left = own - machine.predict_proba(X)[:, -len(machine.dual_coef_) :]
+    is_true_class = y[:, None] == machine.classes_[-len(machine.dual_coef_) :]
+    left = is_true_class - machine.predict_proba(X)[:, -len(machine.dual_coef_) :]
     np.testing.assert_allclose(machine.dual_coef_.T / machine.prior_variance, left, atol=machine.tol)
     linear = LogisticRegression().set_params(**{**parameters, "tol": 1e-9}).fit(X, y)
     assert certificate.primal == pytest.approx(linear.certificate_.primal / machine.prior_variance, rel=1e-7)

@@ -43,7 +43,7 @@ FEW = 2  # cases of a test that are run; the others have another `solver`, which
 
 
 def cases():
-    found = []
+    listed = []
     for name, test in inspect.getmembers(theirs, inspect.isfunction):
         if not name.startswith("test_") or name in NAMED or any(word in name for word in OTHER):
             continue
@@ -54,8 +54,8 @@ def cases():
         ]
         every = list(itertools.product(*given))
         for number in sorted({0, len(every) - 1} if len(every) > FEW else range(len(every))):
-            found.append(pytest.param(test, every[number], id=f"{name}-{number}"))
-    return found
+            listed.append(pytest.param(test, every[number], id=f"{name}-{number}"))
+    return listed
 
 
 @pytest.mark.parametrize(("test", "given"), cases())

@@ -84,21 +84,21 @@ CHANGES = {
 @pytest.mark.parametrize("case", CHANGES)
 def test_the_rows_of_a_changed_table_are_recognised(case):
     frame, fresh = three_classes(60), three_classes(60, seed=1)
-    known, changed, other = (
+    fingerprint, changed, other = (
         RowHashes.of(as_table(one)).fingerprint() for one in (frame, CHANGES[case](frame), CHANGES[case](fresh))
     )
-    assert changed.is_of_same_rows(known)
-    assert not other.is_of_same_rows(known)
+    assert changed.is_of_same_rows(fingerprint)
+    assert not other.is_of_same_rows(fingerprint)
 
 
 def test_the_rows_of_a_sparse_table_are_recognised():
     rng = np.random.default_rng(0)
     blocks = [sparse.csr_array((rng.random((300, 40)) < 0.1).astype(float)) for _ in range(2)]
     target = rng.integers(0, 2, 300).astype(float)
-    known, other = (RowHashes.of(Table(("label",), (target,), block)).fingerprint() for block in blocks)
+    fingerprint, other = (RowHashes.of(Table(("label",), (target,), block)).fingerprint() for block in blocks)
     again = RowHashes.of(Table(("label",), (target,), blocks[0]).take(rng.permutation(300)[:280])).fingerprint()
-    assert again.is_of_same_rows(known)
-    assert not other.is_of_same_rows(known)
+    assert again.is_of_same_rows(fingerprint)
+    assert not other.is_of_same_rows(fingerprint)
 
 
 CHANCE = {
@@ -115,9 +115,9 @@ CHANCE = {
 @pytest.mark.parametrize("case", CHANCE)
 def test_new_rows_that_are_equal_by_chance_are_not_taken_for_the_same(case):
     rng = np.random.default_rng(0)
-    known, fresh = (RowHashes.of(as_table(pd.DataFrame(CHANCE[case](rng)))).fingerprint() for _ in range(2))
-    assert not fresh.is_of_same_rows(known)
-    assert Fingerprint.from_dict(known.to_dict()).is_of_same_rows(known)
+    fingerprint, fresh = (RowHashes.of(as_table(pd.DataFrame(CHANCE[case](rng)))).fingerprint() for _ in range(2))
+    assert not fresh.is_of_same_rows(fingerprint)
+    assert Fingerprint.from_dict(fingerprint.to_dict()).is_of_same_rows(fingerprint)
 
 
 def test_the_share_of_common_rows_is_estimated_from_a_sample():
@@ -134,9 +134,9 @@ def looks_at(frame, folder, target="kind", source="t.csv", **options):
     return Looks(as_table(frame), target, source=source, folder=folder, **options)
 
 
-def record(looks, n, seed=0):
+def record(ledger_looks, n, seed=0):
     sealed = SealedTest.stratified(np.arange(n) % 3, seed=seed)
-    looks.record(sealed, np.arange(n), seed)
+    ledger_looks.record(sealed, np.arange(n), seed)
     return sealed
 
 
@@ -145,9 +145,9 @@ def test_looks_are_found_again_in_the_folder_beside_it_and_where_one_says(tmp_pa
     record(looks_at(frame, tmp_path / "a" / "first"), 60)
     assert [one.purpose for one in looks_at(frame, tmp_path / "a" / "second").earlier] == ["study of t.csv, seed 0"]
     assert looks_at(frame, tmp_path / "b").earlier == ()
-    found = looks_at(frame, tmp_path / "b", others=[tmp_path / "a", tmp_path / "a" / "first"])
-    assert len(found.earlier) == 1
-    assert [one.number for one in record(found, 60, seed=1).openings] == [1]
+    found_again = looks_at(frame, tmp_path / "b", others=[tmp_path / "a", tmp_path / "a" / "first"])
+    assert len(found_again.earlier) == 1
+    assert [one.number for one in record(found_again, 60, seed=1).openings] == [1]
     (tmp_path / "a" / LEDGER).unlink()
     (tmp_path / "a" / "first").rename(tmp_path / "moved")
     assert len(looks_at(frame, tmp_path / "moved").earlier) == 2
@@ -157,7 +157,7 @@ def test_looks_are_found_again_in_the_folder_beside_it_and_where_one_says(tmp_pa
 def test_a_look_of_a_study_that_ran_at_the_same_time_counts(tmp_path):
     frame = three_classes(60)
     one, other = (looks_at(frame, tmp_path / "s") for _ in range(2))
-    assert [len(record(looks, 60).openings) for looks in (one, other)] == [0, 1]
+    assert [len(record(ledger_looks, 60).openings) for ledger_looks in (one, other)] == [0, 1]
 
 
 def test_a_look_for_another_column_does_not_count(tmp_path):
@@ -197,9 +197,9 @@ def test_a_damaged_ledger_is_told_and_never_written_over(tmp_path):
     path = tmp_path / LEDGER
     path.write_bytes(path.read_bytes() + b'{"time": "2026')
     with pytest.warns(UserWarning, match=f"{LEDGER} has 1 damaged line, so earlier looks may be missing"):
-        looks = looks_at(frame, tmp_path / "s")
-    assert len(looks.earlier) == 1
-    record(looks, 60)
+        ledger_looks = looks_at(frame, tmp_path / "s")
+    assert len(ledger_looks.earlier) == 1
+    record(ledger_looks, 60)
     assert path.read_bytes().count(b"\n") == 3
     with pytest.warns(UserWarning, match="1 damaged line"):
         assert len(looks_at(frame, tmp_path / "other").earlier) == 2
@@ -225,13 +225,13 @@ def test_a_pipe_or_a_link_is_no_ledger(tmp_path):
     os.mkfifo(tmp_path / "a" / LEDGER)
     (tmp_path / LEDGER).symlink_to(other)
     with pytest.warns(UserWarning, match="cannot be read") as caught:
-        looks = looks_at(frame, tmp_path / "a")
+        ledger_looks = looks_at(frame, tmp_path / "a")
     assert ["pipe or a device" in str(caught[0].message), "is a link" in str(caught[1].message)] == [True, True]
     with pytest.raises(OSError, match="pipe or a device"):
-        record(looks, 60)
+        record(ledger_looks, 60)
     (tmp_path / "a" / LEDGER).unlink()
     with pytest.warns(UserWarning, match="cannot be written"):
-        record(looks, 60)
+        record(ledger_looks, 60)
     assert other.read_text() == "all of it"
 
 

@@ -246,10 +246,10 @@ def test_each_pair_of_nu_svc_is_a_c_svc_with_its_own_penalty():
     X, weights = scale(X), np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     mine = NuSVC(nu=0.2, gamma=0.1, tol=1e-9, class_weight={1: 1.5}).fit(X, y, weights)
     assert mine.C_.shape == mine.nu_.shape == (3,)
-    for C, own, pair in zip(mine.C_, mine.solution_, [(0, 1), (0, 2), (1, 2)], strict=True):
+    for C, solution, pair in zip(mine.C_, mine.solution_, [(0, 1), (0, 2), (1, 2)], strict=True):
         rows, heavier = np.isin(y, pair), {1: 1.5} if 1 in pair else None
         other = SVC(C=C, gamma=0.1, tol=1e-9, class_weight=heavier).fit(X[rows], y[rows], weights[rows])
-        np.testing.assert_allclose(np.sort(abs(own.beta) * C), np.sort(abs(other.solution_.beta)), atol=1e-4 * C)
+        np.testing.assert_allclose(np.sort(abs(solution.beta) * C), np.sort(abs(other.solution_.beta)), atol=1e-4 * C)
 
 
 def test_weights_and_class_weights_of_nu_svc_are_copies():
@@ -369,7 +369,7 @@ def test_contamination_counts_weights():
 def ball_by_quadratic_programming(K, C):
     """Radius squared and dual objective of the smallest ball, by a general optimiser."""
     n = len(K)
-    found = scipy.optimize.minimize(
+    optimum = scipy.optimize.minimize(
         lambda beta: beta @ K @ beta - beta @ np.diag(K),
         np.full(n, 1.0 / n),
         jac=lambda beta: 2.0 * K @ beta - np.diag(K),
@@ -378,10 +378,10 @@ def ball_by_quadratic_programming(K, C):
         method="SLSQP",
         options={"ftol": 1e-13, "maxiter": 1000},
     )
-    beta = found.x
+    beta = optimum.x
     distances = np.diag(K) - 2.0 * K @ beta + beta @ K @ beta
     inner = (beta > 1e-6) & (beta < C - 1e-6)
-    return distances[inner].mean(), -found.fun
+    return distances[inner].mean(), -optimum.fun
 
 
 @pytest.mark.parametrize("C", [0.05, 0.3, 1.0, 7.0, np.inf])
@@ -596,25 +596,25 @@ def test_beyond_300_rows_the_tolerance_ends_regressions():
     y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=301)
     for n, is_exact in ((300, True), (301, False)):
         for machine in (SVR(), NuSVR()):
-            found = machine.set_params(tol=0.1).fit(X[:n], y[:n])
-            assert ("exact Newton steps at the end" in found.solution_.reason) == is_exact
-            assert (found.certificate_.kkt_violation <= 1e-9) == is_exact
+            fitted = machine.set_params(tol=0.1).fit(X[:n], y[:n])
+            assert ("exact Newton steps at the end" in fitted.solution_.reason) == is_exact
+            assert (fitted.certificate_.kkt_violation <= 1e-9) == is_exact
 
 
 def test_max_iter_holds_across_the_change_from_single_to_double_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=300)
-    whole = SVR(C=100.0).fit(X, y)
-    assert "in single precision first" in whole.solution_.reason
-    n_iter = int(whole.n_iter_)
+    finished = SVR(C=100.0).fit(X, y)
+    assert "in single precision first" in finished.solution_.reason
+    n_iter = int(finished.n_iter_)
     for least in (*range(n_iter - 40, n_iter), *np.linspace(1, n_iter - 40, 20).astype(int).tolist()):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             cut = SVR(C=100.0, max_iter=least).fit(X, y)
         assert cut.n_iter_ <= least
-        said, found = cut.certificate_, cut.certificate_.verify()
-        assert said.kkt_violation == pytest.approx(found.kkt_violation, rel=1e-6, abs=1e-9)
+        said, recomputed = cut.certificate_, cut.certificate_.verify()
+        assert said.kkt_violation == pytest.approx(recomputed.kkt_violation, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e29, 1e50, 1e150])

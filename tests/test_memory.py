@@ -114,8 +114,8 @@ def test_the_account_includes_calibration(values):
 def test_several_machines_are_counted_and_exceeding_the_limit_warns():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 3)), np.arange(3000) % 30  # 435 machines of 200 rows each
-    found = SVC(memory_limit=30 * MEGABYTE).fit(X, y)
-    assert 8 * 17 * (435 * 200 - 200) < found.certificate_.peak_memory_bytes < 30 * MEGABYTE
+    fitted = SVC(memory_limit=30 * MEGABYTE).fit(X, y)
+    assert 8 * 17 * (435 * 200 - 200) < fitted.certificate_.peak_memory_bytes < 30 * MEGABYTE
     with pytest.warns(
         UserWarning, match=r"memory_limit=5,000,000 bytes is less than these rows need: .*1\d,"
     ) as reported:
@@ -123,7 +123,7 @@ def test_several_machines_are_counted_and_exceeding_the_limit_warns():
     assert reported[0].filename == __file__
     least = SVC(memory_limit=0).fit(X, y)
     for machine in (tight, least):
-        np.testing.assert_allclose(machine.decision_function(X), found.decision_function(X), atol=5e-3)
+        np.testing.assert_allclose(machine.decision_function(X), fitted.decision_function(X), atol=5e-3)
 
 
 SEARCH = """
@@ -161,10 +161,12 @@ def test_a_search_uses_its_limit_and_workspace_for_each_concurrent_fold(n_jobs):
 
 
 @pytest.mark.parametrize("limit", [0, 30, 60, 200, 1000])
-@pytest.mark.parametrize("keep", [CachePolicy.EXPENSIVE, CachePolicy.NONE])
-def test_memory_shares_respect_the_limit_for_any_number_of_threads(limit, keep):
+@pytest.mark.parametrize("cache_policy", [CachePolicy.EXPENSIVE, CachePolicy.NONE])
+def test_memory_shares_respect_the_limit_for_any_number_of_threads(limit, cache_policy):
     data = as_data(np.random.default_rng(0).normal(size=(5000, 100)))
-    one, many = (Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, keep=keep, n_jobs=n) for n in (1, 16))
+    one, many = (
+        Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, cache_policy=cache_policy, n_jobs=n) for n in (1, 16)
+    )
     assert one.room == many.room
     cache_bytes = 8 * one.n * one._store.cached_rows.capacity
     assert cache_bytes + one.room + one.peak_bytes <= max(limit * MEGABYTE, one.peak_bytes)
@@ -178,14 +180,14 @@ def test_memory_shares_respect_the_limit_for_any_number_of_threads(limit, keep):
 
 def test_cached_rows_reuse_known_values():
     gram = Gram(RBF(gamma=0.01), as_data(np.random.default_rng(0).standard_normal((400, 80)).astype(np.float32)))
-    own, moved, active = np.arange(100, 300), np.arange(20, 90), np.arange(50, 400)
-    square = gram.block(own, own).astype(np.float32)
+    columns, moved, active = np.arange(100, 300), np.arange(20, 90), np.arange(50, 400)
+    square = gram.block(columns, columns).astype(np.float32)
     weights, sums, before = np.random.default_rng(1).standard_normal(70), np.zeros((2, 400)), gram.n_values
-    for out, known in zip(sums, [None, (own, moved, square)], strict=True):
-        for _ in RowCache(gram).accumulate(out, own[moved], weights, active, known):
+    for out, evaluated in zip(sums, [None, (columns, moved, square)], strict=True):
+        for _ in RowCache(gram).accumulate(out, columns[moved], weights, active, evaluated):
             pass
         before, count = gram.n_values, gram.n_values - before
-        assert count == 70 * (350 if known is None else 150)
+        assert count == 70 * (350 if evaluated is None else 150)
     assert sums[1] == pytest.approx(sums[0], abs=1e-6)
     assert np.count_nonzero(sums[1]) == 350
 

@@ -27,9 +27,9 @@ from mercer.model_selection.metrics import (
 
 
 def test_wilson_interval():
-    found = wilson_interval(45, 50)
+    interval = wilson_interval(45, 50)
     expected = binomtest(45, 50).proportion_ci(method="wilson")
-    assert (found.value, found.low, found.high) == pytest.approx((0.9, expected.low, expected.high))
+    assert (interval.value, interval.low, interval.high) == pytest.approx((0.9, expected.low, expected.high))
     perfect = wilson_interval(10, 10)
     assert perfect.high == 1.0
     assert perfect.low == pytest.approx(10 / (10 + 1.959964**2))
@@ -126,11 +126,11 @@ def test_losses_of_margins_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     y, f, weights = rng.choice([-1, 1], 50), rng.standard_normal(50), rng.uniform(0.0, 2.0, 50)
     for w in (None, weights):
-        found = margin_losses(y * f, w)
-        assert found.zero_one == pytest.approx(zero_one_loss(y, np.sign(f), sample_weight=w))
-        assert found.hinge == pytest.approx(hinge_loss(y, f, sample_weight=w))
-        assert found.squared == pytest.approx(mean_squared_error(y, f, sample_weight=w))
-        assert found.cross_entropy == pytest.approx(log_loss(y, expit(f), sample_weight=w))
+        losses = margin_losses(y * f, w)
+        assert losses.zero_one == pytest.approx(zero_one_loss(y, np.sign(f), sample_weight=w))
+        assert losses.hinge == pytest.approx(hinge_loss(y, f, sample_weight=w))
+        assert losses.squared == pytest.approx(mean_squared_error(y, f, sample_weight=w))
+        assert losses.cross_entropy == pytest.approx(log_loss(y, expit(f), sample_weight=w))
     assert margin_losses([0.0]) == (1.0, 1.0, 1.0, pytest.approx(np.log(2.0)))
     assert margin_losses([-1e4]).cross_entropy == 1e4
 

@@ -210,9 +210,9 @@ def test_models_of_every_kind_are_read_back_and_verify(case, tmp_path):
     if loaded.has_probabilities:
         np.testing.assert_array_equal(loaded.probabilities(table), model.probabilities(table))
         np.testing.assert_allclose(loaded.probabilities(table).sum(axis=1), 1.0, rtol=1e-12)
-    found = verify(loaded, table)
-    assert found.findings == ()
-    assert (found.recomputed is None) is isinstance(KINDS[case][2], CLAIM_NOTHING)
+    verification = verify(loaded, table)
+    assert verification.findings == ()
+    assert (verification.recomputed is None) is isinstance(KINDS[case][2], CLAIM_NOTHING)
     save_model(tmp_path / "again.mercer", loaded)
     assert (tmp_path / "again.mercer").read_bytes() == (tmp_path / "m.mercer").read_bytes()
 
@@ -276,29 +276,29 @@ FALSE_CLAIMS = {
     "ridge": ("KernelRidge", lambda part: replace(part, beta=1.001 * part.beta), "the primal objective is"),
     "optimum of a singular system": (
         "KernelRidge singular",
-        lambda part: claim(part, status="optimal"),
+        lambda part: restate(part, status="optimal"),
         "the file says",
     ),
-    "smaller gap": ("LeastSquaresSVC", lambda part: claim(part, gap=-1.0), "the duality gap is -1 in the file"),
+    "smaller gap": ("LeastSquaresSVC", lambda part: restate(part, gap=-1.0), "the duality gap is -1 in the file"),
     "other w": ("LeastSquaresClassifier", lambda part: replace(part, bias=part.bias + 0.1), "the primal objective is"),
     "violation": (
         "KernelLogisticRegression of two",
-        lambda part: claim(part, gradient_violation=0.0),
+        lambda part: restate(part, gradient_violation=0.0),
         "the violation of stationarity is 0 in",
     ),
     "finished": (
         "KernelLogisticRegression of two",
-        lambda part: claim(part, status="optimal"),
+        lambda part: restate(part, status="optimal"),
         "the file says `optimal`",
     ),
     "gap without a prior": (
         "LogisticRegression without prior",
-        lambda part: claim(part, gap=1e-3),
+        lambda part: restate(part, gap=1e-3),
         "the duality gap is 0.001",
     ),
     "rounding of a loss": (
         "LogisticRegression",
-        lambda part: claim(part, decision_error=1.0),
+        lambda part: restate(part, decision_error=1.0),
         "the rounding error of a decision",
     ),
     "weight of a centre": (
@@ -327,15 +327,19 @@ FALSE_CLAIMS = {
         lambda part: replace(part, beta=np.rint(part.beta)),
         "the coefficients are no counts of mistakes",
     ),
-    "mistakes": ("KernelPerceptron", lambda part: claim(part, n_mistakes=1), "the number of mistakes is 1 in the file"),
+    "mistakes": (
+        "KernelPerceptron",
+        lambda part: restate(part, n_mistakes=1),
+        "the number of mistakes is 1 in the file",
+    ),
     "criterion": (
         "KernelPerceptron circling",
-        lambda part: claim(part, criterion=1.0),
+        lambda part: restate(part, criterion=1.0),
         "the perceptron criterion is 1 in",
     ),
     "separated": (
         "KernelPerceptron circling",
-        lambda part: claim(part, separated=True),
+        lambda part: restate(part, separated=True),
         "the file says that the classes",
     ),
     "density": ("ParzenClassifier", lambda part: replace(part, beta=2.0 * part.beta), "the coefficients are not the"),
@@ -348,7 +352,7 @@ FALSE_CLAIMS = {
 }
 
 
-def claim(part, **changes):
+def restate(part, **changes):
     changes = {name: Status(value) if name == "status" else value for name, value in changes.items()}
     return replace(part, certificate=replace(part.certificate, **changes))
 
@@ -554,9 +558,9 @@ def test_every_form_of_machine_on_sparse_rows(case, tmp_path):
     assert verify(loaded, table).findings == ()
     X, y = table.sparse, table["label"]
     machine.fit(X, y)
-    found = as_model(machine, X, y)
-    np.testing.assert_array_equal(found.predict(X), machine.predict(X))
-    np.testing.assert_allclose(found.scores(X), decisions(machine, X), rtol=1e-9, atol=1e-12)
+    sparse_model = as_model(machine, X, y)
+    np.testing.assert_array_equal(sparse_model.predict(X), machine.predict(X))
+    np.testing.assert_allclose(sparse_model.scores(X), decisions(machine, X), rtol=1e-9, atol=1e-12)
 
 
 def test_machines_that_cannot_be_saved_are_refused():
@@ -859,8 +863,8 @@ def test_rounding_amplified_by_bounds_is_no_disagreement(n, C):
     assert verify(model, frame).findings == ()
     part = model.parts[0]
     # The dual objective does not depend on C; the primal objective depends on it less and less as C grows.
-    for claim, factor in [("dual", 1.0001), ("primal", 1.001)][: 2 if C == 1e6 else 1]:
-        wrong = replace(part.certificate, **{claim: factor * getattr(part.certificate, claim)})
+    for name, factor in [("dual", 1.0001), ("primal", 1.001)][: 2 if C == 1e6 else 1]:
+        wrong = replace(part.certificate, **{name: factor * getattr(part.certificate, name)})
         assert not verify(replace(model, parts=(replace(part, certificate=wrong),)), frame).ok
 
 
@@ -952,7 +956,9 @@ def test_a_machine_stopped_early_is_verified_with_its_status(tmp_path):
     assert loaded.certificate.status == "max_iter"
     assert verify(loaded, frame).ok
     optimal = [replace(part.certificate, status=Status.OPTIMAL) for part in loaded.parts]
-    parts = tuple(replace(part, certificate=claim) for part, claim in zip(loaded.parts, optimal, strict=True))
+    parts = tuple(
+        replace(part, certificate=certificate) for part, certificate in zip(loaded.parts, optimal, strict=True)
+    )
     findings = verify(replace(loaded, parts=parts), frame).findings
     assert "the file says `optimal`, recomputing says `stalled`" in findings
 
@@ -1239,9 +1245,9 @@ DAMAGED_KINDS = {
 @pytest.mark.full
 @pytest.mark.parametrize("case", DAMAGED_KINDS)
 def test_a_file_of_another_kind_that_does_not_fit_the_format_is_refused(files, case):
-    path, found = files
+    path, contents = files
     kind, changes, message = DAMAGED_KINDS[case]
-    path.write_bytes(found[kind][0])
+    path.write_bytes(contents[kind][0])
     rewritten(path, **changes)
     with pytest.raises(ModelFileError) as caught:
         load_model(path)
@@ -1292,7 +1298,7 @@ def test_files_that_are_no_model_files_are_refused(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def model_bytes(tmp_path_factory):
     """A model file, its bytes, its table and the decision values of its model."""
     table, model = fitted("mixed columns")
     path = tmp_path_factory.mktemp("fuzz") / "m.mercer"
@@ -1317,8 +1323,8 @@ def zipped(members):
 @pytest.mark.full
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
-def test_damaged_files_are_refused_or_unchanged(whole, data):
-    path, original, table, expected = whole
+def test_damaged_files_are_refused_or_unchanged(model_bytes, data):
+    path, original, table, expected = model_bytes
     kind = data.draw(st.sampled_from(["truncated", "bytes", "members swapped", "member twice", "member cut"]))
     names = st.sampled_from(sorted(members_of(original)))
     members = list(members_of(original).items())
@@ -1364,20 +1370,20 @@ ODD_VALUES = (
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """The bytes of a model file for every kind of machine, and the table."""
-    folder, found = tmp_path_factory.mktemp("kinds"), {}
+    folder, contents = tmp_path_factory.mktemp("kinds"), {}
     for case in KINDS:
         table, model = of_kind(case)
         save_model(folder / "m.mercer", model)
-        found[case] = ((folder / "m.mercer").read_bytes(), table)
-    return folder / "forged.mercer", found
+        contents[case] = ((folder / "m.mercer").read_bytes(), table)
+    return folder / "forged.mercer", contents
 
 
 @pytest.mark.parametrize("case", ["SVC", *KINDS])
 @settings(max_examples=9, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_forged_manifest_is_refused_or_harmless(whole, files, case, seed):
-    path, found = files
-    original, table = (whole[1], whole[2]) if case == "SVC" else found[case]
+def test_a_forged_manifest_is_refused_or_harmless(model_bytes, files, case, seed):
+    path, file_contents = files
+    original, table = (model_bytes[1], model_bytes[2]) if case == "SVC" else file_contents[case]
     path.write_bytes(original)
     rng = np.random.default_rng(seed)
     possible = places(json.loads(members_of(original)["manifest.json"]))
@@ -1461,9 +1467,9 @@ ODD_NUMBERS = (0.0, -1.0, 1e308, -1e308, 5e-324, np.nan, np.inf, -np.inf, 2.0**5
 @pytest.mark.parametrize("case", ["SVC", *KINDS])
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_forged_array_is_refused_or_harmless(whole, files, case, seed):
-    path, found = files
-    original, table = (whole[1], whole[2]) if case == "SVC" else found[case]
+def test_a_forged_array_is_refused_or_harmless(model_bytes, files, case, seed):
+    path, file_contents = files
+    original, table = (model_bytes[1], model_bytes[2]) if case == "SVC" else file_contents[case]
     path.write_bytes(original)
     rng = np.random.default_rng(seed)
     members = members_of(original)

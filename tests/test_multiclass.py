@@ -31,8 +31,8 @@ KERNEL = RBF(gamma=0.5)
 TIGHT = Limits(tol=1e-8)
 
 
-def gram(keep=CachePolicy.EXPENSIVE, **options):
-    return Gram(KERNEL, as_data(X), keep=keep, **options)
+def gram(cache_policy=CachePolicy.EXPENSIVE, **options):
+    return Gram(KERNEL, as_data(X), cache_policy=cache_policy, **options)
 
 
 def test_tasks_of_each_scheme():
@@ -56,9 +56,9 @@ def test_tasks_of_each_scheme():
     assert rest[2].signs.tolist() == [1.0, -1.0, -1.0, -1.0, -1.0]
 
 
-@pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.EXPENSIVE])
-def test_one_versus_one_is_independent_machines(keep):
-    machines = train(gram(keep), y, 3, 2.0, control=Control(TIGHT))
+@pytest.mark.parametrize("cache_policy", [CachePolicy.NONE, CachePolicy.EXPENSIVE])
+def test_one_versus_one_is_independent_machines(cache_policy):
+    machines = train(gram(cache_policy), y, 3, 2.0, control=Control(TIGHT))
     K = KERNEL.block(as_data(X), as_data(X))
     raw = K @ machines.coefficients + machines.biases
     for column, (i, j) in enumerate(combinations(range(3), 2)):
@@ -113,11 +113,11 @@ def test_penalties_of_single_rows():
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
 def test_the_certificate_of_the_whole(scheme):
     machines = train(gram(), y, 3, 2.0, scheme=scheme)
-    whole = machines.certificate
-    assert whole.status is Status.OPTIMAL
-    assert whole.primal == sum(s.certificate.primal for s in machines.solutions)
-    assert len(whole.parts) == 3
-    assert whole.verify().status is Status.OPTIMAL
+    combined = machines.certificate
+    assert combined.status is Status.OPTIMAL
+    assert combined.primal == sum(s.certificate.primal for s in machines.solutions)
+    assert len(combined.parts) == 3
+    assert combined.verify().status is Status.OPTIMAL
     pair = train(Gram(KERNEL, as_data(X[:100])), y[:100], 2, 2.0, scheme=scheme)
     assert pair.certificate is pair.solutions[0].certificate
 
@@ -304,7 +304,7 @@ def test_machines_against_the_rest_share_the_whole_matrix(n):
     """Short rows are not cached, because evaluating them is as fast as a lookup; the whole matrix is shared."""
     rng = np.random.default_rng(n)
     X, y = rng.normal(size=(n, 5)), rng.integers(0, 6, n)
-    gram = Gram(RBF(gamma=0.3), as_data(X), keep=CachePolicy.EXPENSIVE)
+    gram = Gram(RBF(gamma=0.3), as_data(X), cache_policy=CachePolicy.EXPENSIVE)
     machines = train(gram, y, 6, 1.0, scheme="ovr")
     certificates = [solution.certificate for solution in machines.solutions]
     evaluated = sum(
@@ -373,32 +373,32 @@ def test_objectives_of_all_machines_are_completed_on_one_gram_matrix(monkeypatch
     assert all(one.certified.objective_error > 0.0 for one in machine.solution_)
     made = []
     monkeypatch.setattr(quadratic, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
-    whole = machine.certificate_
+    combined = machine.certificate_
     assert len(made) == 1
-    assert whole.objective_error == 0.0
-    assert machine.certificate_ == whole
+    assert combined.objective_error == 0.0
+    assert machine.certificate_ == combined
     assert len(made) == 1
-    assert whole.dual == pytest.approx(whole.verify().dual, rel=1e-10)
+    assert combined.dual == pytest.approx(combined.verify().dual, rel=1e-10)
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_the_certificate_of_many_machines_is_that_of_its_parts(multi_class):
     digits, labels = load_digits(return_X_y=True)
     machine = SVC(C=10.0, gamma=0.001, multi_class=multi_class).fit(digits[:900], labels[:900])
-    whole = machine.certificate_
-    assert whole.parts[-1].verify().n_support == whole.parts[-1].n_support > 0
-    assert [part.kkt_violation for part in whole.parts[:3]] == [part.kkt_violation for part in whole.parts][:3]
-    assert machine.solution_[-1] is machine.solution_[len(whole.parts) - 1]
+    combined = machine.certificate_
+    assert combined.parts[-1].verify().n_support == combined.parts[-1].n_support > 0
+    assert [part.kkt_violation for part in combined.parts[:3]] == [part.kkt_violation for part in combined.parts][:3]
+    assert machine.solution_[-1] is machine.solution_[len(combined.parts) - 1]
     with pytest.raises(IndexError):
-        whole.parts[len(whole.parts)]
+        combined.parts[len(combined.parts)]
     together = certificate.combine([solution.certificate for solution in machine.solution_])
-    assert whole.parts == together.parts
-    assert hash(whole.parts) == hash(together.parts)
+    assert combined.parts == together.parts
+    assert hash(combined.parts) == hash(together.parts)
     for name in ("primal", "dual", "seconds", "relative_gap"):
-        assert getattr(whole, name) == pytest.approx(getattr(together, name), rel=1e-12)
-    assert whole.gap == pytest.approx(together.gap, rel=0, abs=1e-9 * whole.primal)
+        assert getattr(combined, name) == pytest.approx(getattr(together, name), rel=1e-12)
+    assert combined.gap == pytest.approx(together.gap, rel=0, abs=1e-9 * combined.primal)
     close = {name: getattr(together, name) for name in ("primal", "dual", "gap", "relative_gap", "seconds")}
-    assert replace(whole, **close) == together
+    assert replace(combined, **close) == together
     again = pickle.loads(pickle.dumps(machine))
-    assert pickle.loads(pickle.dumps(whole)).parts == whole.parts
-    assert again.certificate_.parts == whole.parts
+    assert pickle.loads(pickle.dumps(combined)).parts == combined.parts
+    assert again.certificate_.parts == combined.parts

@@ -97,7 +97,7 @@ def test_machines_of_one_problem_agree_field_by_field(name):
     assert type(ours) is type(theirs) is Certificate
     size = ours.primal
     for field in fields(Certificate):
-        a, b = (getattr(found, field.name) for found in (ours, theirs))
+        a, b = (getattr(certificate, field.name) for certificate in (ours, theirs))
         assert (a is None) == (b is None) or field.name in ("tol", "tol_gap"), field.name
         if field.name in WORK:
             continue
@@ -112,11 +112,15 @@ def test_machines_of_one_problem_agree_field_by_field(name):
             assert max(abs(a), abs(b)) <= 1e-5, field.name
         else:
             assert a == b, field.name  # status, counts, and what neither has
-    for found in (ours, theirs):
-        again = found.verify()
+    for certificate in (ours, theirs):
+        again = certificate.verify()
         assert again.status is Status.OPTIMAL
-        assert again.kkt_violation == pytest.approx(found.kkt_violation, abs=1e-9)
-        assert (again.n_support, again.n_free, again.n_bounded) == (found.n_support, found.n_free, found.n_bounded)
+        assert again.kkt_violation == pytest.approx(certificate.kkt_violation, abs=1e-9)
+        assert (again.n_support, again.n_free, again.n_bounded) == (
+            certificate.n_support,
+            certificate.n_free,
+            certificate.n_bounded,
+        )
 
 
 @pytest.mark.parametrize("y", [Y, CODES], ids=["two classes", "three"])
@@ -124,13 +128,13 @@ def test_logistic_machines_agree(y):
     """The objective of the linear machine is C times that of the machine with a kernel."""
     linear = LogisticRegression(C=0.5, tol_gap=1e-10).fit(X, y, sample_weight=WEIGHTS).certificate_
     kernel = KernelLogisticRegression(prior_variance=0.5, kernel="linear", tol=1e-9)
-    found = kernel.fit(X, y, sample_weight=WEIGHTS).certificate_
-    assert (linear.status, found.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    certificate = kernel.fit(X, y, sample_weight=WEIGHTS).certificate_
+    assert (linear.status, certificate.status) == (Status.OPTIMAL, Status.OPTIMAL)
     for name in ("primal", "dual"):
-        assert getattr(linear, name) == pytest.approx(0.5 * getattr(found, name), rel=1e-8)
+        assert getattr(linear, name) == pytest.approx(0.5 * getattr(certificate, name), rel=1e-8)
     for name in ("kkt_violation", "n_support", "n_free", "n_bounded"):
-        assert getattr(linear, name) is getattr(found, name) is None
-    for one in (linear, found):
+        assert getattr(linear, name) is getattr(certificate, name) is None
+    for one in (linear, certificate):
         assert one.relative_gap == one.gap / max(one.primal, one.dual) <= 1e-9
         assert 0.0 < one.rounding < 1e-9 * one.primal
 
@@ -172,28 +176,32 @@ def test_every_field_means_the_same_in_every_machine(machine, unit):
     quantity = isinstance(machine, QuantileSVR | LinearSVR | KernelRidge)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = machine.fit(X, unit * TARGETS if quantity else Y).certificate_
-    largest = max(abs(found.primal), abs(found.dual))
-    assert found.gap == pytest.approx(found.primal - found.dual, rel=1e-12, abs=0.0)
-    assert found.relative_gap == pytest.approx(found.gap / largest, rel=1e-12)
-    assert (found.kkt_violation is None) != (found.gradient_violation is None) or isinstance(
+        certificate = machine.fit(X, unit * TARGETS if quantity else Y).certificate_
+    largest = max(abs(certificate.primal), abs(certificate.dual))
+    assert certificate.gap == pytest.approx(certificate.primal - certificate.dual, rel=1e-12, abs=0.0)
+    assert certificate.relative_gap == pytest.approx(certificate.gap / largest, rel=1e-12)
+    assert (certificate.kkt_violation is None) != (certificate.gradient_violation is None) or isinstance(
         machine, LogisticRegression | GradientKernelSVC
     )
-    assert found.rounding >= 0.0
-    assert found.decision_error >= 0.0
-    assert (found.n_support is None) == (found.kkt_violation is None)
-    if found.status is Status.OPTIMAL:
-        if found.tol_gap is not None:
-            assert found.gap + found.rounding <= max(found.tol_gap * largest, found.absolute_gap)
-        assert found.kkt_violation is None or found.tol is None or found.kkt_violation <= found.tol
-    text = str(found)
+    assert certificate.rounding >= 0.0
+    assert certificate.decision_error >= 0.0
+    assert (certificate.n_support is None) == (certificate.kkt_violation is None)
+    if certificate.status is Status.OPTIMAL:
+        if certificate.tol_gap is not None:
+            assert certificate.gap + certificate.rounding <= max(
+                certificate.tol_gap * largest, certificate.absolute_gap
+            )
+        assert (
+            certificate.kkt_violation is None or certificate.tol is None or certificate.kkt_violation <= certificate.tol
+        )
+    text = str(certificate)
     assert "of an objective" in text
-    assert ("KKT violation" in text) == (found.kkt_violation is not None)
+    assert ("KKT violation" in text) == (certificate.kkt_violation is not None)
 
 
 def test_an_objective_of_0_has_a_gap_of_0():
-    found = LinearSVR(epsilon=1.0).fit(X, np.zeros(120)).certificate_
-    assert (found.status, found.primal, found.dual, found.gap, found.relative_gap) == (
+    certificate = LinearSVR(epsilon=1.0).fit(X, np.zeros(120)).certificate_
+    assert (certificate.status, certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap) == (
         Status.OPTIMAL,
         0.0,
         0.0,
@@ -209,13 +217,13 @@ def test_a_gap_is_not_compared_with_the_objective_of_0(C):
     rows = rng.normal(size=(30, 40))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = LinearSVC(loss="hinge", C=C, bias="free").fit(rows, rows[:, 0] > 0).certificate_
+        certificate = LinearSVC(loss="hinge", C=C, bias="free").fit(rows, rows[:, 0] > 0).certificate_
     best = SVC(kernel="linear", C=np.inf, tol=1e-10).fit(rows, rows[:, 0] > 0).certificate_
-    assert found.dual <= best.primal * (1.0 + 1e-9)
-    assert found.primal + found.rounding >= best.dual * (1.0 - 1e-9)
-    if found.status is Status.OPTIMAL:
-        assert found.dual >= best.dual * (1.0 - 2e-4)
-        assert found.primal <= best.primal * (1.0 + 2e-4)
+    assert certificate.dual <= best.primal * (1.0 + 1e-9)
+    assert certificate.primal + certificate.rounding >= best.dual * (1.0 - 1e-9)
+    if certificate.status is Status.OPTIMAL:
+        assert certificate.dual >= best.dual * (1.0 - 2e-4)
+        assert certificate.primal <= best.primal * (1.0 + 2e-4)
 
 
 @pytest.mark.parametrize("name", ["free", "penalised", "none", "joint", "softmax", "elastic net", "svr"])
@@ -252,13 +260,13 @@ def test_the_ball_around_the_mean_of_both_points_proves_more():
         best = solve(problem, Control(Limits(tol_gap=1e-11))).w[:5]
         for steps in (1, 2, 4):
             evidence = solve(problem, Control(Limits(tol_gap=1e-11, max_iter=steps))).certificate.evidence
-            found = evidence.evaluate()
-            if not np.isfinite(found.bound):
+            evaluation = evidence.evaluate()
+            if not np.isfinite(evaluation.bound):
                 continue
-            centre, radii = evidence.ball(found.bound)
+            centre, radii = evidence.ball(evaluation.bound)
             assert np.linalg.norm(best - centre) <= radii.max() * (1.0 + 1e-6), seed
-            assert radii.max() <= (2.0 * found.bound) ** 0.5
-            sharper += radii.max() < 0.75 * (2.0 * found.bound) ** 0.5
+            assert radii.max() <= (2.0 * evaluation.bound) ** 0.5
+            sharper += radii.max() < 0.75 * (2.0 * evaluation.bound) ** 0.5
     assert sharper > 20
 
 
@@ -314,10 +322,10 @@ def test_an_objective_that_is_only_rounding_is_stated_with_its_rounding(penalty,
     ]
     losses = sum(one * one for one in misses) if loss.startswith("squared") else sum(abs(one) for one in misses)
     norm = sum(abs(one) for one in w) if penalty == "l1" else sum(one * one for one in w) / 2
-    found = machine.certificate_
-    assert found.status is Status.OPTIMAL
-    assert abs(Fraction(found.primal) - losses - norm) <= Fraction(found.rounding)
-    assert found.dual <= 0.0
+    certificate = machine.certificate_
+    assert certificate.status is Status.OPTIMAL
+    assert abs(Fraction(certificate.primal) - losses - norm) <= Fraction(certificate.rounding)
+    assert certificate.dual <= 0.0
 
 
 @pytest.mark.parametrize("scaling", [1e200, 1e-200])

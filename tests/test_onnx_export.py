@@ -35,15 +35,15 @@ def evaluate(model, X):
         return dict(zip(names, ReferenceEvaluator(model).run(names, {"X": X}), strict=True))
 
 
-def check(found, machine, X):
+def check(actual, machine, X):
     decision, probabilities, predicted = expected(machine, X)
-    if "variable" in found:
-        assert close(found["variable"], predicted.reshape(len(X), -1))
+    if "variable" in actual:
+        assert close(actual["variable"], predicted.reshape(len(X), -1))
         return
-    assert found["label"].tolist() == predicted.tolist()
+    assert actual["label"].tolist() == predicted.tolist()
     for name, wanted in (("scores", decision), ("probabilities", probabilities)):
-        assert (name in found) == (wanted is not None)
-        assert wanted is None or close(found[name], wanted)
+        assert (name in actual) == (wanted is not None)
+        assert wanted is None or close(actual[name], wanted)
 
 
 @pytest.mark.parametrize("runtime", [run, evaluate])

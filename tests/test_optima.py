@@ -189,10 +189,10 @@ def one_slack_a_row(C):
         return p.quadratic + C * p.s @ margins.max(axis=1)
 
     def dual(p):
-        own = np.arange(p.beta.shape[1]) == p.y[:, None]
-        between(p.beta, -np.inf, np.where(own, C * p.s[:, None], 0.0))
+        is_true_class = np.arange(p.beta.shape[1]) == p.y[:, None]
+        between(p.beta, -np.inf, np.where(is_true_class, C * p.s[:, None], 0.0))
         np.testing.assert_allclose(p.beta.sum(axis=1), 0.0, atol=1e-12 * C * p.s.max())
-        return p.beta[own].sum() - p.beta.sum() - p.quadratic
+        return p.beta[is_true_class].sum() - p.beta.sum() - p.quadratic
 
     return primal, dual
 
@@ -222,10 +222,10 @@ def likelihood(variance, C=1.0):
 
     def dual(p):
         f = np.column_stack([np.zeros(p.y.size), p.f]) if p.f.ndim == 1 else p.f
-        own = np.eye(f.shape[1])[(p.y + 1) // 2 if p.f.ndim == 1 else p.y]
+        is_true_class = np.eye(f.shape[1])[(p.y + 1) // 2 if p.f.ndim == 1 else p.y]
         for _ in range(20):
             shares = softmax(f, axis=1)
-            u = p.s[:, None] * (own - shares)
+            u = p.s[:, None] * (is_true_class - shares)
             second = np.diag(p.s @ shares) - (p.s[:, None] * shares).T @ shares
             f = f + np.linalg.pinv(second, hermitian=True) @ u.sum(axis=0)
         np.testing.assert_allclose(u.sum(axis=0), 0.0, atol=1e-12 * p.s.sum())
@@ -258,10 +258,12 @@ def coefficients(penalty):
 
 def libsvm(peer):
     def solve(K, y, s):
-        found = clone(peer).set_params(kernel="precomputed", tol=1e-9, max_iter=300_000).fit(K, y, sample_weight=s)
+        fitted = clone(peer).set_params(kernel="precomputed", tol=1e-9, max_iter=300_000).fit(K, y, sample_weight=s)
         beta = np.zeros(y.size)
-        beta[found.support_] = found.dual_coef_[0]
-        return Point(K, y, s, 0.5 * beta @ K @ beta, K @ beta, found.intercept_[0], beta, ended=found.fit_status_ == 0)
+        beta[fitted.support_] = fitted.dual_coef_[0]
+        return Point(
+            K, y, s, 0.5 * beta @ K @ beta, K @ beta, fitted.intercept_[0], beta, ended=fitted.fit_status_ == 0
+        )
 
     return solve
 
@@ -274,9 +276,9 @@ def columns_of(K):
 def on_columns(peer, **fitting):
     def solve(K, y, s):
         Z = columns_of(K)
-        found = clone(peer).set_params(**fitting).fit(Z, y, sample_weight=s)
-        w = found.coef_.T if np.ndim(found.coef_) == 2 and len(found.coef_) > 1 else np.ravel(found.coef_)
-        bias = found.intercept_ if np.size(found.intercept_) > 1 else float(np.ravel(found.intercept_)[0])
+        fitted = clone(peer).set_params(**fitting).fit(Z, y, sample_weight=s)
+        w = fitted.coef_.T if np.ndim(fitted.coef_) == 2 and len(fitted.coef_) > 1 else np.ravel(fitted.coef_)
+        bias = fitted.intercept_ if np.size(fitted.intercept_) > 1 else float(np.ravel(fitted.intercept_)[0])
         return Point(K, y, s, 0.5 * (w**2).sum(), Z @ w, bias)
 
     return solve

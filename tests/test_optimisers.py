@@ -145,7 +145,7 @@ def test_every_optimiser_reaches_the_optimum_and_shows_true_gaps(problem, optimi
 
 def test_the_table_has_every_optimiser():
     used = {type(case.values[1]) for case in CASES} | {Perceptron}
-    assert used == {known for known in Optimiser.known if known.__module__.startswith("mercer.")}
+    assert used == {optimiser for optimiser in Optimiser.known if optimiser.__module__.startswith("mercer.")}
 
 
 def test_the_optimum_is_that_of_the_estimators():
@@ -168,19 +168,19 @@ def test_objective_and_gap_are_those_of_the_formulas():
     problem = linear_svm(X, Y, C=0.2, sample_weight=WEIGHTS)
     C, y, rows_ = 0.2 * WEIGHTS, np.where(Y, 1.0, -1.0), np.column_stack([X, np.ones(Y.size)])
     w = np.array([0.3, -0.2, 0.1, 0.0, -0.5])
-    found = problem.measure(LinearPoint(w))
-    assert found.objective == pytest.approx(0.5 * w @ w + C @ np.maximum(0.0, 1.0 - y * (rows_ @ w)))
+    measured = problem.measure(LinearPoint(w))
+    assert measured.objective == pytest.approx(0.5 * w @ w + C @ np.maximum(0.0, 1.0 - y * (rows_ @ w)))
     alpha = C * (y * (rows_ @ w) < 1.0)
     v = rows_.T @ (alpha * y)
     scales = np.linspace(0.0, 1.0, 10_001)
-    assert found.dual == pytest.approx((scales * alpha.sum() - 0.5 * scales**2 * (v @ v)).max(), rel=1e-6)
+    assert measured.dual == pytest.approx((scales * alpha.sum() - 0.5 * scales**2 * (v @ v)).max(), rel=1e-6)
     free = logistic_regression(X, Y, C=2.0)
     w = np.append(w[:4], 0.7)
     z = np.column_stack([X, np.ones(Y.size)]) @ w
     objective = 0.5 * w[:4] @ w[:4] + 2.0 * np.logaddexp(0.0, -y * z).sum()
-    found = free.measure(LinearPoint(w))
-    assert found.objective == pytest.approx(objective)
-    assert found.dual <= optimum(free)
+    measured = free.measure(LinearPoint(w))
+    assert measured.objective == pytest.approx(objective)
+    assert measured.dual <= optimum(free)
 
 
 def test_the_same_seed_gives_the_same_steps():
@@ -452,8 +452,8 @@ def test_rows_of_other_layouts_and_types_make_the_same_problem(make):
     )
     wanted = optimiser.minimise(plain, max_steps=5).certificate.objective
     for kind in (np.asfortranarray, np.float32, np.int8, pd.DataFrame, sp.csc_array, np.ndarray.tolist):
-        found = optimiser.minimise(make(kind(rounded), Y), max_steps=5).certificate.objective
-        assert found == pytest.approx(wanted, rel=1e-6), kind
+        objective = optimiser.minimise(make(kind(rounded), Y), max_steps=5).certificate.objective
+        assert objective == pytest.approx(wanted, rel=1e-6), kind
 
 
 def test_what_is_no_optimiser_is_refused():
@@ -523,23 +523,23 @@ def test_ctrl_c_ends_all_runs_of_a_comparison():
                 yield step
 
     Optimiser.known.remove(Interrupted)
-    found = compare(PROBLEMS["linear, sparse"], [Interrupted(), Pegasos(), GeneralQP()], tol_gap=0.0)
-    assert [run.status for run in found] == ["interrupted"] * 3
-    assert [len(run.trace) for run in found] == [4, 1, 1]
+    comparison = compare(PROBLEMS["linear, sparse"], [Interrupted(), Pegasos(), GeneralQP()], tol_gap=0.0)
+    assert [run.status for run in comparison] == ["interrupted"] * 3
+    assert [len(run.trace) for run in comparison] == [4, 1, 1]
 
 
 def test_comparisons_draw_gaps_against_seconds_and_kernel_values():
     pytest.importorskip("matplotlib")
-    found = compare(PROBLEMS["kernel, bias"], [PlattSMO(), SecondOrderSMO(), OsunaWorkingSets(20)], tol_gap=1e-6)
+    comparison = compare(PROBLEMS["kernel, bias"], [PlattSMO(), SecondOrderSMO(), OsunaWorkingSets(20)], tol_gap=1e-6)
     names = ["PlattSMO()", "SecondOrderSMO()", "OsunaWorkingSets(n_added=20)"]
-    assert str(found).count("optimal") == len(found) == 3
-    left, right = found.plot().axes_
+    assert str(comparison).count("optimal") == len(comparison) == 3
+    left, right = comparison.plot().axes_
     assert (left.get_xlabel(), right.get_xlabel()) == ("seconds", "kernel values")
     assert left.get_ylabel() == "relative duality gap"
     for axes in (left, right):
         assert [line.get_label() for line in axes.lines] == names
         assert axes.get_yscale() == "log"
-    for line, run in zip(right.lines, found, strict=True):
+    for line, run in zip(right.lines, comparison, strict=True):
         np.testing.assert_array_equal(line.get_xdata(), [r.n_kernel_values for r in run.trace if r.n_kernel_values])
         assert line.get_ydata()[-1] == run.certificate.relative_gap
     linear = compare(PROBLEMS["linear, no bias"], [BatchSubgradient(), LinearDualAscent()])
@@ -554,11 +554,11 @@ def test_curves_differ_in_more_than_colour_and_the_legend_leaves_room_for_them()
     runs = [Pegasos(2**k) for k in range(9)] + [GeneralQP()] * 2
     figure = compare(PROBLEMS["linear, no bias"], runs, max_steps=5, tol_gap=0.0).plot().figure_
     axes = figure.axes[0]
-    looks = {
+    styles = {
         (line._dash_pattern[0], str(line._dash_pattern[1]), line.get_linestyle(), line.get_marker())
         for line in axes.lines
     }
-    assert len(looks) == len(runs)
+    assert len(styles) == len(runs)
     figure.draw_without_rendering()
     assert axes.get_window_extent().height > 0.5 * 3.6 * figure.dpi
 
@@ -582,14 +582,14 @@ def test_the_pictures_of_the_page_are_up_to_date():
     spec = importlib.util.spec_from_file_location("optimisers_page", path)
     written = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(written)
-    found = {}
+    pictures = {}
     for picture in written.FOLDER.glob("*.png"):
         with image.open(picture) as opened:
-            found[picture.stem] = opened.info["Description"]
+            pictures[picture.stem] = opened.info["Description"]
     expected = {name: picture.description for name, picture in written.PICTURES.items()}
-    assert found == expected, "run: python docs/pictures/optimisers.py"
+    assert pictures == expected, "run: python docs/pictures/optimisers.py"
     page = (path.parent.parent / "concepts" / "optimisers.md").read_text()
-    assert all(f"](../pictures/optimisers/{name}.png)" in page for name in found)
+    assert all(f"](../pictures/optimisers/{name}.png)" in page for name in pictures)
     drawn = {type(optimiser) for picture in written.PICTURES.values() for optimiser in picture.optimisers}
     assert drawn == {type(optimiser) for some in OPTIMISERS.values() for optimiser in some} | {Perceptron}
 

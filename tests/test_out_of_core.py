@@ -362,9 +362,9 @@ def test_a_disk_that_is_full_at_a_checkpoint_keeps_the_last_one(tmp_path):
     with files_up_to(10_000), pytest.raises(OSError, match=r"checkpoint-0-1.bin needs 24,\d{3} bytes"):
         checkpoints.save(0, LinearPoint(np.zeros(6), np.zeros(3_000), 1.0, 2.0))
     assert [one.name for one in tmp_path.iterdir()] == ["checkpoint-0-0.bin"]
-    found = checkpoints.load(0)
-    np.testing.assert_array_equal(found.beta[:], point.beta)
-    assert found.factor == 2.0
+    loaded = checkpoints.load(0)
+    np.testing.assert_array_equal(loaded.beta[:], point.beta)
+    assert loaded.factor == 2.0
 
 
 MEMORY = """
@@ -447,9 +447,9 @@ def test_a_model_of_a_file_predicts_tables_after_it_was_saved(tmp_path, ending):
     assert loaded.certificate.gap == machine.certificate_.gap
     np.testing.assert_array_equal(loaded.predict(table), machine.classes_[(values > 0).astype(int)])
     np.testing.assert_allclose(loaded.scores(table), values, rtol=1e-9, atol=1e-9)
-    found = verify(loaded, table)
-    assert not found.ok
-    assert "was streamed" in found.findings[0]
+    verification = verify(loaded, table)
+    assert not verification.ok
+    assert "was streamed" in verification.findings[0]
 
 
 def test_a_regression_on_a_file_becomes_a_model(tmp_path):
@@ -492,11 +492,11 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
     assert "certified optimal" in " ".join(out.split())
     assert "2,000 rows" in out
     assert "column 'number' was left out" in err
-    in_parts, whole = (tmp_path / name for name in ("parts.csv", "whole.csv"))
+    in_parts, in_memory = (tmp_path / name for name in ("parts.csv", "whole.csv"))
     status, _, said = commanded(capsys, "predict", model, path, "--memory", "1MB", "--out", in_parts)
     assert status == 0
-    _, _, said_of_whole = commanded(capsys, "predict", model, path, "--out", whole)
-    assert in_parts.read_text() == whole.read_text()
+    _, _, said_of_whole = commanded(capsys, "predict", model, path, "--out", in_memory)
+    assert in_parts.read_text() == in_memory.read_text()
     assert said == said_of_whole
     assert "of 2,000 labels agree with the column 'y'" in said
     path.write_text(path.read_text().replace("Rome", "Paris"))

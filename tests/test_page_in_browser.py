@@ -47,19 +47,19 @@ def requests_of_pages(log):
 
 def test_nothing_of_a_table_runs_and_nothing_is_asked_for(page, tmp_path):
     log = tmp_path / "net.json"
-    found = browse(page, "--dump-dom", f"--log-net-log={log}")
-    assert "<h1>Predicting" in found.stdout
-    assert "<title>run" not in found.stdout
-    assert "CONSOLE" not in found.stderr
+    dumped = browse(page, "--dump-dom", f"--log-net-log={log}")
+    assert "<h1>Predicting" in dumped.stdout
+    assert "<title>run" not in dumped.stdout
+    assert "CONSOLE" not in dumped.stderr
     assert requests_of_pages(log) == []
 
 
 def test_the_browser_would_show_a_script_and_a_request(tmp_path):
     page, log = tmp_path / "page.html", tmp_path / "net.json"
     page.write_text(f"<h1>Predicting</h1>{SCRIPT}<img src='http://localhost:9/a.png'><script>nothing()</script>")
-    found = browse(page, "--dump-dom", f"--log-net-log={log}")
-    assert "<title>run" in found.stdout
-    assert "CONSOLE" in found.stderr
+    dumped = browse(page, "--dump-dom", f"--log-net-log={log}")
+    assert "<title>run" in dumped.stdout
+    assert "CONSOLE" in dumped.stderr
     assert requests_of_pages(log)
 
 

@@ -12,7 +12,7 @@ def test_every_two_values_of_different_parameters_meet(sizes):
     lists = [[(k, v) for v in range(size)] for k, size in enumerate(sizes)]
     rows = [tuple(row) for row in covering_rows(lists)]
     assert len(set(rows)) == len(rows)
-    assert all(row[k] in found for row in rows for k, found in enumerate(lists))
+    assert all(row[k] in choices for row in rows for k, choices in enumerate(lists))
     for j, k in combinations(range(len(sizes)), 2):
         assert {(row[j], row[k]) for row in rows} == set(product(lists[j], lists[k]))
     largest = sorted(sizes)[-2:]

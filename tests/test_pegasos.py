@@ -68,15 +68,15 @@ def test_steps_are_those_of_the_reference(kind, n_classes, steps):
     table = stored(X, kind)
     table = table if isinstance(table, np.ndarray) else sp.csr_array(table)
     half = len(order) // (2 * steps.batch_size) * steps.batch_size
-    found = [
+    actual = [
         learner.learn(table, Visits(codes, weights, factors, part), steps, losses=True)
         for part in (order[:half], order[half:])
     ]
     w, mean, hinge, wrong = reference.run(X, codes, weights, factors, order, n_classes, steps)
     expected = mean if steps.averages else w
     np.testing.assert_allclose(learner.weights, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
-    np.testing.assert_allclose(np.concatenate([part[0] for part in found]), hinge, rtol=1e-9, atol=1e-9)
-    assert np.concatenate([part[1] for part in found]).tolist() == wrong.tolist()
+    np.testing.assert_allclose(np.concatenate([part[0] for part in actual]), hinge, rtol=1e-9, atol=1e-9)
+    assert np.concatenate([part[1] for part in actual]).tolist() == wrong.tolist()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -203,11 +203,11 @@ def test_progressive_loss_is_that_of_the_machine_before_it_learns():
             losses.append(3.0), errors.append(y[i] != 0), counted.append(1.0)
         if weights[i]:
             machine.partial_fit(X[[i]], y[[i]], classes=range(3) if not i else None, sample_weight=[weights[i]])
-    found = machine.progressive_loss_
-    assert found.n_rows == len(counted)
-    assert found.hinge == pytest.approx(np.average(losses, weights=counted))
-    assert found.error_rate == pytest.approx(np.average(errors, weights=counted))
-    assert found.recent_hinge == pytest.approx(found.hinge)
+    loss = machine.progressive_loss_
+    assert loss.n_rows == len(counted)
+    assert loss.hinge == pytest.approx(np.average(losses, weights=counted))
+    assert loss.error_rate == pytest.approx(np.average(errors, weights=counted))
+    assert loss.recent_hinge == pytest.approx(loss.hinge)
     long = ProgressiveLoss().followed_by(np.ones(700), np.zeros(700), np.ones(700))
     long = long.followed_by(np.ones(800), np.ones(800), np.zeros(800))
     assert (long.recent_hinge, long.recent_error_rate) == (0.8, 0.2)
@@ -400,9 +400,9 @@ def test_partial_fit_says_how_many_rows_it_learnt_in_the_time(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="learnt from 0 of 5 rows"):
         machine.partial_fit(X, y, classes=[0, 1])
     assert (machine.n_rows_seen_, machine.t_) == (0, 0.0)
-    whole = PegasosSVC(max_seconds=60.0).partial_fit(X, y, classes=[0, 1])
+    unlimited = PegasosSVC(max_seconds=60.0).partial_fit(X, y, classes=[0, 1])
     monkeypatch.undo()
-    np.testing.assert_array_equal(whole.coef_, PegasosSVC().partial_fit(X, y, classes=[0, 1]).coef_)
+    np.testing.assert_array_equal(unlimited.coef_, PegasosSVC().partial_fit(X, y, classes=[0, 1]).coef_)
 
 
 def test_ctrl_c_in_partial_fit_leaves_a_machine_of_the_first_rows(monkeypatch):

@@ -46,8 +46,10 @@ def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, se
     exact = winners(
         class_scores(decision_values(KERNELS[kernel], data, support, coefficients, biases), n_classes, scheme)
     )
-    found = predicted_classes(KERNELS[kernel], data, support, coefficients, biases, n_classes=n_classes, scheme=scheme)
-    np.testing.assert_array_equal(found, exact)
+    predicted = predicted_classes(
+        KERNELS[kernel], data, support, coefficients, biases, n_classes=n_classes, scheme=scheme
+    )
+    np.testing.assert_array_equal(predicted, exact)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
@@ -65,10 +67,10 @@ def test_rows_whose_class_depends_on_errors_are_recomputed(n_classes, scheme):
     changed = np.zeros(3000, dtype=bool)
     for signs in product([-1.0, 1.0], repeat=n_machines):
         changed |= winners(class_scores(raw + np.array(signs) * room, n_classes, scheme)) != of
-    found = prediction._is_open(raw, doubts, n_classes, scheme)
+    is_open = prediction._is_open(raw, doubts, n_classes, scheme)
     assert 0 < changed.sum() < 3000
-    assert not (changed & ~found).any()
-    assert not found.all()
+    assert not (changed & ~is_open).any()
+    assert not is_open.all()
 
 
 def test_a_vote_without_effect_needs_no_recomputation():
@@ -82,8 +84,8 @@ def test_a_vote_without_effect_needs_no_recomputation():
 def pairs(n_classes, n_support, seed=0, rest=0.3):
     """Coefficients of machines for pairs of classes, some of them 0; the support vectors are in no order."""
     rng = np.random.default_rng(seed)
-    own = rng.integers(0, n_classes, n_support)
-    inside = np.array([[code in pair for pair in combinations(range(n_classes), 2)] for code in own])
+    class_of = rng.integers(0, n_classes, n_support)
+    inside = np.array([[code in pair for pair in combinations(range(n_classes), 2)] for code in class_of])
     return rng.normal(size=inside.shape) * inside * (rng.random(inside.shape) > rest)
 
 
@@ -97,16 +99,18 @@ def by_pairs(table, n_classes):
 @pytest.mark.parametrize("rest", [0.0, 0.5, 1.0])
 def test_coefficients_of_pairs_are_those_of_the_table(n_classes, rest):
     table = pairs(n_classes, 60, rest=rest)
-    found = by_pairs(table, n_classes)
-    assert found.table.shape == (np.count_nonzero(table.any(axis=1)), n_classes - 1)
-    np.testing.assert_array_equal(found.whole(), table)
-    for (vectors, values), column in zip(columns_of(found), table.T, strict=True):
+    coefficients = by_pairs(table, n_classes)
+    assert coefficients.table.shape == (np.count_nonzero(table.any(axis=1)), n_classes - 1)
+    np.testing.assert_array_equal(coefficients.dense(), table)
+    for (vectors, values), column in zip(columns_of(coefficients), table.T, strict=True):
         again = np.zeros(60)
         again[vectors] = values
         np.testing.assert_array_equal(again, column)
         assert values.all()
     factors = np.arange(1.0, table.shape[1] + 1.0)
-    np.testing.assert_array_equal(found.changed(lambda own, machines: own * factors[machines]).whole(), table * factors)
+    np.testing.assert_array_equal(
+        coefficients.changed(lambda values, machines: values * factors[machines]).dense(), table * factors
+    )
 
 
 def test_vectors_of_one_class_are_evaluated_together():
@@ -128,14 +132,16 @@ def test_a_vector_whose_machines_share_no_class_is_in_several_groups(seed, n_cla
     rng, n_machines = np.random.default_rng(seed), n_classes * (n_classes - 1) // 2
     entries = Entries(rng.integers(0, 9, 30), rng.integers(0, n_machines, 30), rng.normal(size=30), 9, n_machines)
     np.testing.assert_allclose(
-        PairCoefficients.of_entries(entries, n_classes).whole(), entries.table(), rtol=0, atol=1e-14
+        PairCoefficients.of_entries(entries, n_classes).dense(), entries.table(), rtol=0, atol=1e-14
     )
 
 
 def test_a_vector_in_one_machine_is_of_the_class_that_its_sign_says():
-    found = PairCoefficients.of_entries(Entries(np.array([0, 1]), np.array([2, 2]), np.array([0.5, -0.5]), 2, 3), 3)
-    assert found.counts.tolist() == [0, 1, 1]
-    assert found.vectors.tolist() == [0, 1]
+    coefficients = PairCoefficients.of_entries(
+        Entries(np.array([0, 1]), np.array([2, 2]), np.array([0.5, -0.5]), 2, 3), 3
+    )
+    assert coefficients.counts.tolist() == [0, 1, 1]
+    assert coefficients.vectors.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(lambda A, B: np.exp(-0.5 * cdist(A, B, "sqeuclidean")))])
@@ -147,13 +153,13 @@ def test_pairs_of_many_classes(kernel, n_classes, seed, height):
     biases = rng.normal(size=n_machines) * 0.1
     support, data, coefficients = as_data(S), as_data(X), by_pairs(table, n_classes)
     expected = kernel.block(data, support) @ table + biases
-    found = decision_values(kernel, data, support, coefficients, biases)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    decision = decision_values(kernel, data, support, coefficients, biases)
+    np.testing.assert_allclose(decision, expected, rtol=0, atol=1e-12)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prediction, "_LEAST_ROWS", height)
         patch.setattr(prediction, "_AT_A_TIME", 0)
         labels = predicted_classes(kernel, data, support, coefficients, biases, n_classes=n_classes, scheme="ovo")
-    np.testing.assert_array_equal(labels, winners(class_scores(found, n_classes, "ovo")))
+    np.testing.assert_array_equal(labels, winners(class_scores(decision, n_classes, "ovo")))
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
@@ -284,8 +290,8 @@ def test_constant_machines_have_no_support_vectors():
     K = RBF(gamma=0.5).block(as_data(X), as_data(machine.support_vectors_))
     ends, raw = np.cumsum([0, *machine.n_support_]), np.zeros((90, 3))
     for column, (i, j) in enumerate(combinations(range(3), 2)):
-        for own, place in ((i, j - 1), (j, i)):
-            at = slice(ends[own], ends[own + 1])
+        for label, place in ((i, j - 1), (j, i)):
+            at = slice(ends[label], ends[label + 1])
             raw[:, column] += K[:, at] @ machine.dual_coef_[place, at]
-    found = machine.set_params(decision_function_shape="ovo").decision_function(X)
-    np.testing.assert_allclose(found, raw + machine.intercept_, rtol=1e-7, atol=1e-9)
+    decision = machine.set_params(decision_function_shape="ovo").decision_function(X)
+    np.testing.assert_allclose(decision, raw + machine.intercept_, rtol=1e-7, atol=1e-9)

@@ -174,8 +174,8 @@ def test_all_kinds_of_rows():
     texts = [letter * 3 + "xyz"[i % 3] for i in range(30) for letter in ("ab" if i % 5 else "ba")]
     labels = [text[0] if i % 7 else "b" for i, text in enumerate(texts)]
     machine = SVC(kernel=Spectrum(2), probability=True).fit(texts, labels)
-    found = machine.predict_proba(texts)
-    np.testing.assert_array_equal(machine.classes_[found.argmax(axis=1)], machine.predict(texts))
+    probabilities = machine.predict_proba(texts)
+    np.testing.assert_array_equal(machine.classes_[probabilities.argmax(axis=1)], machine.predict(texts))
 
 
 def test_calibration_is_deterministic():
@@ -217,13 +217,15 @@ def test_class_weights_shift_weighted_probabilities_only(name, calibration):
     """Probabilities are those of the rows as they are; "weighted" ones are those of classes of equal frequency."""
     X, y = _rare(220 if name == "joint" else 660, 0)
     machine = clone(CLASSIFIERS[name]).set_params(class_weight="balanced")
-    own = {"probability": True, "calibration": calibration}
-    machine.set_params(**({f"machine__{key}": value for key, value in own.items()} if name == "network" else own))
-    found = machine.fit(X, y).predict_proba(_rare(1100, 1)[0])[:, 1].mean()
+    options = {"probability": True, "calibration": calibration}
+    machine.set_params(
+        **({f"machine__{key}": value for key, value in options.items()} if name == "network" else options)
+    )
+    mean = machine.fit(X, y).predict_proba(_rare(1100, 1)[0])[:, 1].mean()
     if calibration.startswith("weighted"):
-        assert found > 0.2
+        assert mean > 0.2
     else:
-        assert found == pytest.approx(1 / 11, abs=0.02)  # the true share
+        assert mean == pytest.approx(1 / 11, abs=0.02)  # the true share
     calibration_ = machine.machine_.calibration_ if name == "network" else machine.calibration_
     assert calibration_.free == (not calibration.startswith("weighted"))
 
@@ -263,9 +265,9 @@ def test_groups_of_probabilities_in_searches_and_pipelines_and_bad_ones():
     X, y = table("three")
     groups = np.arange(y.size) // 4
     machine = SVC(probability=True).fit(X, y, groups=groups)
-    found = KernelSearchCV(machine, C=[1.0], cv=GroupKFold(3)).fit(X, y, groups=groups)
-    assert found.best_estimator_.calibration_ == machine.calibration_
-    np.testing.assert_array_equal(found.best_estimator_.calibration_.folds, machine.calibration_.folds)
+    search = KernelSearchCV(machine, C=[1.0], cv=GroupKFold(3)).fit(X, y, groups=groups)
+    assert search.best_estimator_.calibration_ == machine.calibration_
+    np.testing.assert_array_equal(search.best_estimator_.calibration_.folds, machine.calibration_.folds)
     within = KernelSearchCV(make_pipeline(StandardScaler(), SVC(probability=True)), C=[1.0], cv=GroupKFold(3))
     within.fit(X, y, groups=groups)
     np.testing.assert_array_equal(within.best_estimator_[-1].calibration_.folds, machine.calibration_.folds)
@@ -310,10 +312,10 @@ def test_probabilities_are_as_good_as_a_second_cross_validation(name):
             "bound": SVC(C=C, probability=True),
         }
         for how, machine in contenders.items():
-            found = machine.fit(X[train], y[train]).predict_proba(X[test])
-            losses.setdefault(how, []).append(log_loss(y[test], found, labels=machine.classes_))
-            most = machine.classes_[found.argmax(axis=1)]
-            errors.setdefault(how, []).append(_calibration_error(found.max(axis=1), most == y[test]))
+            probabilities = machine.fit(X[train], y[train]).predict_proba(X[test])
+            losses.setdefault(how, []).append(log_loss(y[test], probabilities, labels=machine.classes_))
+            most = machine.classes_[probabilities.argmax(axis=1)]
+            errors.setdefault(how, []).append(_calibration_error(probabilities.max(axis=1), most == y[test]))
     for figures in (losses, errors):
         apart = {how: np.array(figures[how]) - figures["cv"] for how in ("free", "bound")}
         chance = 2.0 * apart["free"].std(ddof=1) / np.sqrt(8)
@@ -326,20 +328,20 @@ def test_searches_score_them(search):
     X, y = table("three")
     X, y = X[:90], y[:90]
     if search is GridSearchCV:
-        found = GridSearchCV(SVC(probability=True), {"C": [0.01, 1.0]}, scoring="neg_log_loss", cv=3)
+        searched = GridSearchCV(SVC(probability=True), {"C": [0.01, 1.0]}, scoring="neg_log_loss", cv=3)
     else:
-        found = KernelSearchCV(SVC(probability=True), C=[0.01, 1.0], scoring="neg_log_loss", cv=3)
-    found.fit(X, y)
-    assert found.best_params_["C"] == 1.0
-    assert found.predict_proba(X).shape == (90, 3)
+        searched = KernelSearchCV(SVC(probability=True), C=[0.01, 1.0], scoring="neg_log_loss", cv=3)
+    searched.fit(X, y)
+    assert searched.best_params_["C"] == 1.0
+    assert searched.predict_proba(X).shape == (90, 3)
 
 
 def test_a_threshold_is_tuned_on_the_same_values():
     X, y = table("two")
     values = leave_one_out(SVC(), X, y).decision
-    found = tune_threshold(values, y == "c", recall=0.99)
-    assert found.recall >= 0.99
-    moved = SVC().fit(X, y).decision_function(X) > found.value
+    tuned = tune_threshold(values, y == "c", recall=0.99)
+    assert tuned.recall >= 0.99
+    moved = SVC().fit(X, y).decision_function(X) > tuned.value
     assert np.mean(moved[y == "c"]) >= 0.99
 
 
@@ -473,8 +475,8 @@ def test_leave_one_out_values_of_all_classifiers_are_those_of_refits(n_classes, 
     np.testing.assert_allclose(machine.loo_decision_[some], expected, atol=atol)
     assert np.isnan(machine.loo_decision_[~took_part]).all()
     if n_classes == 2:
-        found = tune_threshold(machine.loo_decision_, y == 1, w, recall=1.0)
-        assert found.recall == 1.0
+        tuned = tune_threshold(machine.loo_decision_, y == 1, w, recall=1.0)
+        assert tuned.recall == 1.0
 
 
 def test_the_perceptron_without_a_row_that_was_no_mistake_is_the_same():
@@ -540,11 +542,11 @@ def test_huge_weights_either_have_exact_values_or_are_reported():
         np.testing.assert_array_equal(machine.predict_proba(X).argmax(axis=1), machine.predict(X))
     weights = np.where(np.arange(30) < 3, 1e11, 1.0)
     machine = SVC(probability=True, decision_function_shape="ovo", gamma=0.3)
-    known = leave_one_out(machine, X, y, sample_weight=weights).raw
+    raw_values = leave_one_out(machine, X, y, sample_weight=weights).raw
     for row in (0, 1, 7, 20):
         rest = np.arange(30) != row
         without = clone(machine).set_params(tol=1e-12, probability=False).fit(X[rest], y[rest], weights[rest])
-        np.testing.assert_allclose(known[row], without.decision_function(X[[row]])[0], rtol=1e-6)
+        np.testing.assert_allclose(raw_values[row], without.decision_function(X[[row]])[0], rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:SVC ended as `stalled`")

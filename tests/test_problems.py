@@ -123,10 +123,10 @@ def test_a_thinned_problem_represents_the_whole(case, step):
     if problem.rows is not None:
         np.testing.assert_array_equal(part.rows * step, problem.rows[chosen])
     for group in range(problem.n_groups):
-        own, of_part = problem.groups == group, part.groups == group
+        in_group, of_part = problem.groups == group, part.groups == group
         assert of_part.any()
         widths, narrower = (part.upper - part.lower)[of_part], (problem.upper - problem.lower)[chosen][of_part]
-        assert widths.sum() == pytest.approx((problem.upper - problem.lower)[own].sum())
+        assert widths.sum() == pytest.approx((problem.upper - problem.lower)[in_group].sum())
         np.testing.assert_allclose(widths / narrower, widths.sum() / narrower.sum())
     assert ((part.lower <= part.start) & (part.start <= part.upper)).all()
     if step == 1:
@@ -219,8 +219,8 @@ def test_sums_are_0_however_wide_the_boxes(seed, n, log_C):
     ],
 )
 def test_growth_of_boxes(last, now, expected):
-    found = growth(np.array(last), np.array(now))
-    assert found == (expected if expected is None else pytest.approx(expected, rel=1e-15))
+    grown = growth(np.array(last), np.array(now))
+    assert grown == (expected if expected is None else pytest.approx(expected, rel=1e-15))
 
 
 def test_nearest_points_start_at_one_row_of_each_class():

@@ -45,8 +45,8 @@ time.sleep(0.3)
 
 
 def run(script):
-    whole = AT_WORK + textwrap.dedent(script)
-    return subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, timeout=60)
+    program = AT_WORK + textwrap.dedent(script)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.slow
@@ -59,17 +59,17 @@ def run(script):
 )
 def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
     """CPython before 3.14 ends daemon threads when they request the GIL; that must not abort the process."""
-    found = run(last)
-    assert (found.returncode, found.stdout) == (code, "done\n"), found.stderr
-    assert "leaked" not in found.stderr
-    assert "terminate" not in found.stderr
+    ended = run(last)
+    assert (ended.returncode, ended.stdout) == (code, "done\n"), ended.stderr
+    assert "leaked" not in ended.stderr
+    assert "terminate" not in ended.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_that_is_forked_while_others_are_at_work_fits_and_ends():
     """A lock that another thread held during the fork must not block the child."""
-    found = run("""
+    ended = run("""
         import signal
         for i in range(4):
             child = os.fork()
@@ -89,4 +89,4 @@ def test_a_process_that_is_forked_while_others_are_at_work_fits_and_ends():
             time.sleep(0.02)
         print("done")
     """)
-    assert (found.returncode, found.stdout) == (0, "done\n"), found.stderr
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr

@@ -64,10 +64,11 @@ def test_names_in_code_are_checked_word_by_word(tmp_path):
     spec.loader.exec_module(words)
     source = tmp_path / "source.py"
     source.write_text(
-        '"""held\n"""\nrows_kept = "told"  # taken\nuntold = found.held_out\n\ndef test_rows_are_kept(): pass\n'
+        '"""held\n"""\nrows_kept = "told"  # taken\nuntold = fits.held_out\n\ndef test_rows_are_kept(): known = 1\n'
     )
     native = tmp_path / "source.cpp"
     native.write_text('// held\nint n = KeptRows("kept").size;\n')
-    (python,), (cpp,) = words.name_findings(source), words.name_findings(native)
+    (python, alone), (cpp,) = words.name_findings(source), words.name_findings(native)
     assert python.startswith(f"{source}:3: rows_kept: write 'cached'")
+    assert alone.startswith(f"{source}:6: known: name what")
     assert cpp.startswith(f"{native}:2: KeptRows: write 'cached'")

@@ -90,10 +90,10 @@ def test_the_sealed_rows_are_those_of_the_seal_and_the_estimate_is_theirs():
     rows = SealedTest.stratified(KINDS, test_size=0.3, seed=5).open(lambda rows: rows, "peek").value
     np.testing.assert_array_equal(np.sort([*rows, *sealed.rest]), np.arange(150))
     np.testing.assert_array_equal(sealed.X_rest, IRIS[sealed.rest])
-    found = sealed.open(machine)
+    estimate = sealed.open(machine)
     wrong = machine.predict(IRIS[rows]) != KINDS[rows]
-    np.testing.assert_array_equal(found.losses, wrong)
-    assert found.interval == wilson_interval(int(wrong.sum()), 45)
+    np.testing.assert_array_equal(estimate.losses, wrong)
+    assert estimate.interval == wilson_interval(int(wrong.sum()), 45)
     assert sealed.open(machine, level=0.5).interval == wilson_interval(int(wrong.sum()), 45, 0.5)
 
 
@@ -131,7 +131,7 @@ def test_a_machine_for_other_classes_leaves_the_seal_alone(as_other):
     with pytest.raises(ValueError, match=message):
         sealed.open(SVC().fit(sealed.X_rest, sealed.y_rest), machine)
     assert sealed.openings == ()
-    assert sealed.open(machine, loss=lambda truth, found: as_other(truth) != found).value < 0.2
+    assert sealed.open(machine, loss=lambda truth, predicted: as_other(truth) != predicted).value < 0.2
 
 
 def test_a_failed_opening_counts():
@@ -147,8 +147,8 @@ def test_several_machines_in_one_look():
     assert one.clean
     assert two.clean
     assert len(sealed.openings) == 1
-    found = paired_difference(one.losses == 0, two.losses == 0)
-    assert found.p_value < 0.001 < found.difference.low
+    difference = paired_difference(one.losses == 0, two.losses == 0)
+    assert difference.p_value < 0.001 < difference.difference.low
 
 
 def test_the_record_survives_pickling():
@@ -163,12 +163,12 @@ def test_numbers_have_an_interval_of_their_own():
     X, y = load_diabetes(return_X_y=True)
     sealed = SealedSplit(X, y)
     machine = SVR(C=100.0).fit(sealed.X_rest, sealed.y_rest)
-    found = sealed.open(machine)
+    estimate = sealed.open(machine)
     rows = np.setdiff1d(np.arange(len(y)), sealed.rest)
     squares = (machine.predict(X[rows]) - y[rows]) ** 2
     expected = stats.ttest_1samp(squares, 0.0).confidence_interval(0.95)
-    assert (found.loss, found.value) == ("squared", pytest.approx(squares.mean()))
-    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+    assert (estimate.loss, estimate.value) == ("squared", pytest.approx(squares.mean()))
+    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((expected.low, expected.high))
     absolute = sealed.open(machine, loss="absolute")
     assert absolute.value == pytest.approx(np.abs(machine.predict(X[rows]) - y[rows]).mean())
     assert "absolute loss" in str(absolute)
@@ -195,8 +195,8 @@ def test_a_machine_that_was_fitted_to_sealed_rows_is_found_out(name):
     assert sealed.openings == ()
     estimate = sealed.open(machine.fit(sealed.X_rest, sealed.y_rest))
     assert estimate.clean
-    known = not name.startswith("support")  # these are some of the rows only
-    assert str(estimate).endswith("look number 1 (final estimate), clean") is known
+    is_certain = not name.startswith("support")  # these are some of the rows only
+    assert str(estimate).endswith("look number 1 (final estimate), clean") is is_certain
 
 
 def test_a_machine_whose_rows_are_unknown_is_clean_on_a_condition():
@@ -219,13 +219,13 @@ def test_groups_are_sealed_whole_and_counted_whole():
     rows = np.setdiff1d(np.arange(len(y)), sealed.rest)
     assert not set(groups[rows]) & set(sealed.groups_rest)
     machine = SVC(C=0.01).fit(sealed.X_rest, sealed.y_rest)
-    found = sealed.open(machine)
+    opened = sealed.open(machine)
     wrong = machine.predict(X[rows]) != y[rows]
     off = np.array([(wrong[groups[rows] == group] - wrong.mean()).sum() for group in np.unique(groups[rows])])
     variance = len(off) / (len(off) - 1) * (off**2).sum() / len(rows) ** 2
-    assert found.grouped
-    known = share_interval(wrong.mean(), variance, len(rows), len(off) - 1)
-    assert found.interval.high == pytest.approx(known.high)
+    assert opened.grouped
+    interval = share_interval(wrong.mean(), variance, len(rows), len(off) - 1)
+    assert opened.interval.high == pytest.approx(interval.high)
     # Copies of rows give no new information: an interval that counts rows would shrink.
     many = SealedSplit(np.repeat(IRIS[:, :1], 9, axis=0), np.repeat(KINDS, 9), groups=np.repeat(np.arange(150), 9))
     estimate = many.open(SVC().fit(many.X_rest, many.y_rest))
@@ -239,9 +239,9 @@ def test_tables_of_any_kind(kind):
     sealed = SealedSplit(kind(IRIS), pd.Series(KINDS).map({0: "a", 1: "b", 2: "c"}))
     expected = sealed_iris()
     assert type(sealed.X_rest) is kind
-    found = sealed.open(fitted(sealed))
+    estimate = sealed.open(fitted(sealed))
     np.testing.assert_array_equal(sealed.rest, expected.rest)
-    assert found.value == expected.open(fitted(expected)).value
+    assert estimate.value == expected.open(fitted(expected)).value
 
 
 def test_novelty_detectors_are_judged_by_their_signs():
@@ -330,8 +330,8 @@ SPLITTERS = {
 @pytest.mark.parametrize("case", SPLITTERS)
 def test_splits_are_those_of_scikit_learn(case):
     cv, groups, splitter = SPLITTERS[case]
-    found, expected = folds(cv, IRIS, KINDS, groups, classifier=True), splitter.split(IRIS, KINDS, groups)
-    for one, other in zip(found, expected, strict=True):
+    actual, expected = folds(cv, IRIS, KINDS, groups, classifier=True), splitter.split(IRIS, KINDS, groups)
+    for one, other in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(np.concatenate(one), np.concatenate(other))
 
 
@@ -345,11 +345,11 @@ def test_a_number_of_folds_keeps_groups_whole(classifier):
 
 
 def test_the_corrected_t_test_by_hand():
-    found = corrected_t_test([0.02, 0.03, 0.01, 0.02], n_train=75, n_test=25)
+    tested = corrected_t_test([0.02, 0.03, 0.01, 0.02], n_train=75, n_test=25)
     t = 0.02 / math.sqrt((1 / 4 + 1 / 3) * 0.0002 / 3)  # 3.2071
-    assert found.statistic == pytest.approx(t)
-    assert found.p_value == pytest.approx(2 * stats.t.sf(t, 3))
-    assert found.difference.low == pytest.approx(0.02 * (1 - stats.t.ppf(0.975, 3) / t))
+    assert tested.statistic == pytest.approx(t)
+    assert tested.p_value == pytest.approx(2 * stats.t.sf(t, 3))
+    assert tested.difference.low == pytest.approx(0.02 * (1 - stats.t.ppf(0.975, 3) / t))
     # Without its correction it is the paired t test.
     plain = corrected_t_test([0.02, 0.03, 0.01, 0.02], n_train=1e18, n_test=1.0)
     assert plain.p_value == pytest.approx(stats.ttest_1samp([0.02, 0.03, 0.01, 0.02], 0.0).pvalue)
@@ -357,21 +357,21 @@ def test_the_corrected_t_test_by_hand():
 
 def test_five_by_two_by_hand():
     p = [[0.03, 0.01], [0.02, 0.02], [0.04, 0.02], [0.01, 0.03], [0.02, 0.00]]
-    found = five_by_two_tests(p)  # the s² are 2e-4, 0, 2e-4, 2e-4, 2e-4; the squares sum to 52e-4
-    assert found.t.statistic == pytest.approx(0.03 / math.sqrt(8e-4 / 5))
-    assert found.F.statistic == pytest.approx(52e-4 / 16e-4)
-    assert found.t.p_value == pytest.approx(2 * stats.t.sf(found.t.statistic, 5))
-    assert found.F.p_value == pytest.approx(stats.f.sf(3.25, 10, 5))
-    assert found.F.difference.value == pytest.approx(0.02)
-    assert found.t.difference.low == pytest.approx(0.03 - stats.t.ppf(0.975, 5) * math.sqrt(1.6e-4))
-    assert str(found.F) == f"5x2cv combined F test: difference 0.02, p = {found.F.p_value:.2g}"
+    tests = five_by_two_tests(p)  # the s² are 2e-4, 0, 2e-4, 2e-4, 2e-4; the squares sum to 52e-4
+    assert tests.t.statistic == pytest.approx(0.03 / math.sqrt(8e-4 / 5))
+    assert tests.F.statistic == pytest.approx(52e-4 / 16e-4)
+    assert tests.t.p_value == pytest.approx(2 * stats.t.sf(tests.t.statistic, 5))
+    assert tests.F.p_value == pytest.approx(stats.f.sf(3.25, 10, 5))
+    assert tests.F.difference.value == pytest.approx(0.02)
+    assert tests.t.difference.low == pytest.approx(0.03 - stats.t.ppf(0.975, 5) * math.sqrt(1.6e-4))
+    assert str(tests.F) == f"5x2cv combined F test: difference 0.02, p = {tests.F.p_value:.2g}"
 
 
 @pytest.mark.parametrize("shape", [(4,), (5, 2)])
 def test_machines_that_never_differ(shape):
     zeros = np.zeros(shape)
-    found = five_by_two_tests(zeros).F if shape == (5, 2) else corrected_t_test(zeros, n_train=3, n_test=1)
-    assert (found.p_value, found.difference.value) == (1.0, 0.0)
+    statistic = five_by_two_tests(zeros).F if shape == (5, 2) else corrected_t_test(zeros, n_train=3, n_test=1)
+    assert (statistic.p_value, statistic.difference.value) == (1.0, 0.0)
     same = five_by_two_tests(zeros + 0.1).F if shape == (5, 2) else corrected_t_test(zeros + 0.1, n_train=3, n_test=1)
     assert same.p_value == 0.0
 
@@ -382,18 +382,18 @@ def counts(both, first, second, neither):
 
 
 def test_newcombes_interval_is_the_published_one():
-    found = paired_difference(*counts(20, 12, 2, 16))  # Newcombe (1998), 50 pairs: 0.0562 to 0.3292
-    assert found.difference.value == pytest.approx(0.2)
-    assert (found.difference.low, found.difference.high) == pytest.approx((0.0562, 0.3292), abs=6e-5)
-    assert found.p_value == pytest.approx(stats.binomtest(2, 14).pvalue)
+    difference = paired_difference(*counts(20, 12, 2, 16))  # Newcombe (1998), 50 pairs: 0.0562 to 0.3292
+    assert difference.difference.value == pytest.approx(0.2)
+    assert (difference.difference.low, difference.difference.high) == pytest.approx((0.0562, 0.3292), abs=6e-5)
+    assert difference.p_value == pytest.approx(stats.binomtest(2, 14).pvalue)
 
 
 @pytest.mark.parametrize("table", [(20, 12, 2, 16), (14, 5, 0, 22), (0, 3, 40, 2), (50, 0, 0, 0), (0, 9, 0, 0)])
 def test_newcombes_interval_is_consistent(table):
-    found, other = (paired_difference(*pair) for pair in (counts(*table), counts(*table)[::-1]))
-    assert -1 <= found.difference.low < found.difference.high <= 1
-    assert (other.difference.low, other.difference.high) == (-found.difference.high, -found.difference.low)
-    assert found.difference.low <= found.difference.value <= found.difference.high
+    difference, other = (paired_difference(*pair) for pair in (counts(*table), counts(*table)[::-1]))
+    assert -1 <= difference.difference.low < difference.difference.high <= 1
+    assert (other.difference.low, other.difference.high) == (-difference.difference.high, -difference.difference.low)
+    assert difference.difference.low <= difference.difference.value <= difference.difference.high
 
 
 BAD_TESTS = {
@@ -466,14 +466,14 @@ def test_the_usual_t_test_tells_equal_machines_apart_too_often():
     def repeated(correct):
         def p_value(a, b, X, y, seed):
             cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=8, random_state=seed)
-            found = compare(a, b, X, y, cv=cv)
-            return found.p_value if correct else corrected_by_nothing(found, len(y))
+            comparison = compare(a, b, X, y, cv=cv)
+            return comparison.p_value if correct else corrected_by_nothing(comparison, len(y))
 
         return p_value
 
-    def corrected_by_nothing(found, n):
+    def corrected_by_nothing(differences, n):
         del n
-        statistic = found.statistic * math.sqrt((1 / 16 + 1.0) / (1 / 16))
+        statistic = differences.statistic * math.sqrt((1 / 16 + 1.0) / (1 / 16))
         return 2 * stats.t.sf(abs(statistic), 15)
 
     assert rejected(repeated(True), 60, apart=0.0) <= 0.10
@@ -483,21 +483,21 @@ def test_the_usual_t_test_tells_equal_machines_apart_too_often():
 def test_a_comparison_is_that_of_scores_on_the_same_splits():
     one, two = make_pipeline(StandardScaler(), SVC()), SVC(C=0.05)
     with parallel_config("threading"):
-        found = compare(one, two, IRIS, KINDS, cv=5, n_jobs=2)
+        comparison = compare(one, two, IRIS, KINDS, cv=5, n_jobs=2)
     differences = cross_val_score(one, IRIS, KINDS, cv=5) - cross_val_score(two, IRIS, KINDS, cv=5)
-    assert found == corrected_t_test(differences, n_train=120, n_test=30)
+    assert comparison == corrected_t_test(differences, n_train=120, n_test=30)
     X, y = load_diabetes(return_X_y=True)
     scoring = "neg_mean_absolute_error"
     machines = SVR(), SVR(C=100.0)
     differences = np.subtract(*(cross_val_score(machine, X, y, cv=10, scoring=scoring) for machine in machines))
     expected = corrected_t_test(differences, n_train=442 * 0.9, n_test=44.2)
-    found = compare(*machines, X, y, scoring=scoring)
-    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.p_value))
+    comparison = compare(*machines, X, y, scoring=scoring)
+    assert (comparison.statistic, comparison.p_value) == pytest.approx((expected.statistic, expected.p_value))
 
 
 def test_a_comparison_by_groups_needs_them_whole():
-    found = compare(SVC(), SVC(C=0.05), IRIS, np.tile([0, 1], 75), cv=3, groups=GROUPS)
-    assert -1.0 <= found.difference.value <= 1.0
+    comparison = compare(SVC(), SVC(C=0.05), IRIS, np.tile([0, 1], 75), cv=3, groups=GROUPS)
+    assert -1.0 <= comparison.difference.value <= 1.0
     with pytest.raises(ValueError, match="groups must hold one group for each of the 150 rows"):
         compare(SVC(), SVC(), IRIS, KINDS, groups=GROUPS[:5])
 
@@ -542,14 +542,14 @@ GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.1, 1.0]}
 
 
 def test_nested_cross_validation_is_a_search_in_every_fold():
-    found = nested_cross_validate(KernelSearchCV(SVC(), **GRID, cv=3), IRIS, KINDS, cv=4)
-    np.testing.assert_allclose(found.scores, cross_val_score(GridSearchCV(SVC(), GRID, cv=3), IRIS, KINDS, cv=4))
-    assert [search.best_params_ for search in found.searches] == list(found.best_params)
-    np.testing.assert_array_equal(found.inner_scores, [search.best_score_ for search in found.searches])
-    variance = (1.0 / 4.0 + 37.5 / 112.5) * found.scores.var(ddof=1)
-    assert found.interval == share_interval(found.scores.mean(), variance, 150.0, 3)
-    assert found.optimism == pytest.approx(found.inner_scores.mean() - found.scores.mean())
-    assert "nested cross-validation: score 0.9" in str(found)
+    nested = nested_cross_validate(KernelSearchCV(SVC(), **GRID, cv=3), IRIS, KINDS, cv=4)
+    np.testing.assert_allclose(nested.scores, cross_val_score(GridSearchCV(SVC(), GRID, cv=3), IRIS, KINDS, cv=4))
+    assert [search.best_params_ for search in nested.searches] == list(nested.best_params)
+    np.testing.assert_array_equal(nested.inner_scores, [search.best_score_ for search in nested.searches])
+    variance = (1.0 / 4.0 + 37.5 / 112.5) * nested.scores.var(ddof=1)
+    assert nested.interval == share_interval(nested.scores.mean(), variance, 150.0, 3)
+    assert nested.optimism == pytest.approx(nested.inner_scores.mean() - nested.scores.mean())
+    assert "nested cross-validation: score 0.9" in str(nested)
 
 
 @pytest.mark.parametrize(("scoring", "is_share"), [(None, True), ("f1", True), ("neg_log_loss", False)])
@@ -557,19 +557,19 @@ def test_intervals_of_shares_stay_between_0_and_1(scoring, is_share):
     X = np.random.default_rng(3).standard_normal((24, 2))
     y = (X[:, 0] > 0.0).astype(int)
     search = GridSearchCV(SVC(probability=scoring == "neg_log_loss"), {"C": [1.0]}, cv=2)
-    found = nested_cross_validate(search, X, y, cv=4, scoring=scoring)
-    symmetric = corrected_t_test(found.scores, n_train=18, n_test=6).difference
+    nested = nested_cross_validate(search, X, y, cv=4, scoring=scoring)
+    symmetric = corrected_t_test(nested.scores, n_train=18, n_test=6).difference
     assert symmetric.high > 1.0 or not is_share  # the plain interval leaves [0, 1]
-    assert (found.interval == symmetric) is not is_share
-    assert not is_share or 0.0 <= found.interval.low < found.interval.value <= found.interval.high <= 1.0
+    assert (nested.interval == symmetric) is not is_share
+    assert not is_share or 0.0 <= nested.interval.low < nested.interval.value <= nested.interval.high <= 1.0
 
 
 def test_an_interval_of_a_share_with_binomial_variance_is_wilsons():
-    found, known = share_interval(0.8, 0.8 * 0.2 / 50, 50, 10**9), wilson_interval(40, 50)
-    assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-6)
+    interval, wilson = share_interval(0.8, 0.8 * 0.2 / 50, 50, 10**9), wilson_interval(40, 50)
+    assert (interval.low, interval.high) == pytest.approx((wilson.low, wilson.high), abs=1e-6)
     for share in (0.0, 1.0):  # no spread, but still uncertainty
-        found, known = share_interval(share, 0.0, 50, 10**9), wilson_interval(int(50 * share), 50)
-        assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-6)
+        interval, wilson = share_interval(share, 0.0, 50, 10**9), wilson_interval(int(50 * share), 50)
+        assert (interval.low, interval.high) == pytest.approx((wilson.low, wilson.high), abs=1e-6)
     assert share_interval(0.9, 0.02, 50, 3).high < 1.0
 
 
@@ -577,16 +577,16 @@ def test_a_search_on_noise_is_optimistic_and_nesting_is_not():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 4)), np.arange(60) % 2
     grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1, 1.0, 10.0]}
-    found = nested_cross_validate(KernelSearchCV(SVC(), **grid, cv=3), X, y)
-    assert found.optimism > 0.05
-    assert found.interval.low <= 0.5
+    nested = nested_cross_validate(KernelSearchCV(SVC(), **grid, cv=3), X, y)
+    assert nested.optimism > 0.05
+    assert nested.interval.low <= 0.5
 
 
 def test_groups_reach_the_search():
     y = np.tile([0, 1], 75)
     search = GridSearchCV(SVC(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
-    found = nested_cross_validate(search, IRIS, y, cv=3, groups=GROUPS, scoring="balanced_accuracy")
-    assert found.scores.shape == (3,)
+    nested = nested_cross_validate(search, IRIS, y, cv=3, groups=GROUPS, scoring="balanced_accuracy")
+    assert nested.scores.shape == (3,)
     with pytest.raises(ValueError, match="groups must hold one group"):
         nested_cross_validate(search, IRIS, y, groups=GROUPS[1:])
 
@@ -727,15 +727,15 @@ def test_kernel_values_are_cut_on_both_sides(name, form):
     given, rows = PAIRWISE[name]("precomputed"), PAIRWISE[name]("linear")
     assert compare(given, DummyClassifier(), K, y, cv=4) == compare(rows, DummyClassifier(), X, y, cv=4)
     if name == "GridSearchCV":
-        found = [five_by_two_cv(one, DummyClassifier(), of, y) for one, of in ((given, K), (rows, X))]
-        assert np.array_equal(found[0].differences, found[1].differences)
+        pair = [five_by_two_cv(one, DummyClassifier(), of, y) for one, of in ((given, K), (rows, X))]
+        assert np.array_equal(pair[0].differences, pair[1].differences)
     if name.endswith("CV"):
-        found = [nested_cross_validate(one, of, y, cv=3) for one, of in ((given, K), (rows, X))]
-        assert np.array_equal(found[0].scores, found[1].scores)
-        assert np.array_equal(found[0].inner_scores, found[1].inner_scores)
+        pair = [nested_cross_validate(one, of, y, cv=3) for one, of in ((given, K), (rows, X))]
+        assert np.array_equal(pair[0].scores, pair[1].scores)
+        assert np.array_equal(pair[0].inner_scores, pair[1].inner_scores)
     sealed, plain = SealedSplit(K, y), SealedSplit(X, y)
-    look = sealed.open(given.fit(sealed.X_rest, sealed.y_rest))
-    assert np.array_equal(look.losses, plain.open(rows.fit(plain.X_rest, plain.y_rest)).losses)
+    estimate = sealed.open(given.fit(sealed.X_rest, sealed.y_rest))
+    assert np.array_equal(estimate.losses, plain.open(rows.fit(plain.X_rest, plain.y_rest)).losses)
 
 
 def test_a_seal_distinguishes_kernel_values_from_features():

@@ -51,7 +51,7 @@ def no_looks(monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def found():
+def actual():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ledger, "_IN_MEMORY", [])
         return mercer.study(two_groups(), target="state", **QUICK)
@@ -70,7 +70,7 @@ def test_options_of_the_shell_are_parameters_with_the_same_defaults():
             assert python == shell or (not python and not shell), option
 
 
-def test_every_kind_of_table_gives_the_same_study(found, tmp_path):
+def test_every_kind_of_table_gives_the_same_study(actual, tmp_path):
     frame = two_groups()
     path = tmp_path / "table.csv"
     frame.to_csv(path, index=False)
@@ -80,44 +80,44 @@ def test_every_kind_of_table_gives_the_same_study(found, tmp_path):
         assert again.names == tuple(frame.columns)
         assert again.checksum() == as_table(frame).checksum()
     again = mercer.study(path, "state", keep_sealed=True, **QUICK)
-    assert again.cross_validated[SVM] == found.svm.cv
+    assert again.cross_validated[SVM] == actual.svm.cv
 
 
-def test_a_result_shows_its_page(found, tmp_path, monkeypatch):
+def test_a_result_shows_its_page(actual, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    page = found.to_html()
+    page = actual.to_html()
     assert "--drop" not in page
     assert "study.estimator_.predict(new_table)" in page
-    cell = found._repr_html_()
+    cell = actual._repr_html_()
     assert cell.startswith("<iframe srcdoc=")
     assert "<script" not in cell
-    path = found.open_html()
+    path = actual.open_html()
     assert path.read_text() == page
     assert opened == [path.resolve().as_uri()]
-    assert found.open_html(tmp_path / "mine.html") == tmp_path / "mine.html"
-    assert len(repr(found)) < 300
-    assert "sealed away" in found.summary()
+    assert actual.open_html(tmp_path / "mine.html") == tmp_path / "mine.html"
+    assert len(repr(actual)) < 300
+    assert "sealed away" in actual.summary()
 
 
-def test_a_result_as_data(found, tmp_path):
-    record = json.loads(found.to_json(tmp_path / "study.json"))
+def test_a_result_as_data(actual, tmp_path):
+    record = json.loads(actual.to_json(tmp_path / "study.json"))
     assert record == json.loads((tmp_path / "study.json").read_text())
-    main = found.goal.main(found.svm.test)
+    main = actual.goal.main(actual.svm.test)
     assert record["test"] == {"value": main.value, "low": main.low, "high": main.high, "level": 0.95}
     assert record["certificate"]["status"] == "optimal"
     assert record["machines"][0]["name"] == "support vector machine"
-    frame = found.to_frame()
+    frame = actual.to_frame()
     assert isinstance(frame, pd.DataFrame)
     assert frame["test"][0] == main.value
-    assert len(frame) == len(found.contenders)
+    assert len(frame) == len(actual.contenders)
 
 
-def test_a_folder_is_written_as_by_the_shell(found, tmp_path):
-    folder = found.save(tmp_path / "study")
+def test_a_folder_is_written_as_by_the_shell(actual, tmp_path):
+    folder = actual.save(tmp_path / "study")
     assert sorted(path.name for path in folder.iterdir()) == ["model.mercer", "report.html"]
-    assert found.save(tmp_path / "study") == tmp_path / "study-2"
-    assert found.save(tmp_path / "study", force=True) == folder
+    assert actual.save(tmp_path / "study") == tmp_path / "study-2"
+    assert actual.save(tmp_path / "study", force=True) == folder
     with_out = mercer.study(two_groups(), "state", out=tmp_path / "out", **QUICK)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"model.mercer", "report.html", ledger.LEDGER}
     loaded = mercer.load_model(tmp_path / "out" / "model.mercer")

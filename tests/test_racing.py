@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from mercer import SVC, SVR, KernelSearchCV, StoppedError
-from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
+from mercer.model_selection.search.racing import cannot_be_best, checks, hardly_best, largest_score
 
 pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
@@ -37,9 +37,9 @@ def _diabetes():
 
 @pytest.mark.parametrize("n_folds", range(1, 20))
 def test_looks_have_each_fold_once(n_folds):
-    found = looks(n_folds)
-    assert [fold for first, last in found for fold in range(first, last)] == list(range(n_folds))
-    assert found[0][1] == min(2, n_folds)
+    schedule = checks(n_folds)
+    assert [fold for first, last in schedule for fold in range(first, last)] == list(range(n_folds))
+    assert schedule[0][1] == min(2, n_folds)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -120,18 +120,18 @@ def test_the_best_setting_is_that_of_the_whole_search(name, how):
     machine, rows, more = SEARCHES[name]
     X, y = rows()
     grid = GRID if name != "another library's" else {"C": [1e-6, 1e-3, 1.0]}
-    whole = KernelSearchCV(machine, **grid, **more).fit(X, y)
-    found = KernelSearchCV(machine, early_stopping=how, **grid, **more).fit(X, y)
-    left = found.cv_results_["left_early"]
+    full_search = KernelSearchCV(machine, **grid, **more).fit(X, y)
+    search = KernelSearchCV(machine, early_stopping=how, **grid, **more).fit(X, y)
+    left = search.cv_results_["left_early"]
     assert set(left) <= {"", "bound", how}
     assert (left != "").any()
-    assert [one for one in found.cv_results_ if one != "left_early"] == list(whole.cv_results_)
-    assert found.best_params_ == whole.best_params_
-    assert found.best_score_ == pytest.approx(whole.best_score_, abs=2e-4)
-    assert (found.n_splits_, found.multimetric_) == (whole.n_splits_, whole.multimetric_)
+    assert [one for one in search.cv_results_ if one != "left_early"] == list(full_search.cv_results_)
+    assert search.best_params_ == full_search.best_params_
+    assert search.best_score_ == pytest.approx(full_search.best_score_, abs=2e-4)
+    assert (search.n_splits_, search.multimetric_) == (full_search.n_splits_, full_search.multimetric_)
     survived = left == ""
-    for column, expected in whole.cv_results_.items():
-        values = found.cv_results_[column]
+    for column, expected in full_search.cv_results_.items():
+        values = search.cv_results_[column]
         if column.startswith(("mean_test", "std_test", "mean_train")):
             np.testing.assert_allclose(values[survived], expected[survived], atol=2e-4, err_msg=column)
             assert np.isnan(values[~survived]).all()
@@ -150,9 +150,9 @@ def test_the_best_setting_is_that_of_the_whole_search(name, how):
 
 def test_settings_dropped_by_a_bound_are_never_best():
     X, y = _wine()
-    whole = KernelSearchCV(SVC(), **GRID).fit(X, y).cv_results_["mean_test_score"]
+    full_scores = KernelSearchCV(SVC(), **GRID).fit(X, y).cv_results_["mean_test_score"]
     left = KernelSearchCV(SVC(), early_stopping="bound", **GRID).fit(X, y).cv_results_["left_early"]
-    assert whole[left == "bound"].max() < whole.max()
+    assert full_scores[left == "bound"].max() < full_scores.max()
 
 
 def test_threads_do_not_change_a_race():
@@ -168,25 +168,25 @@ def test_unbounded_scores_use_the_statistical_rule():
     def right(estimator, X, y):
         return float(np.sum(estimator.predict(X) == y))
 
-    found = KernelSearchCV(SVC(), scoring=right, early_stopping="statistics", **GRID).fit(X, y)
-    assert set(found.cv_results_["left_early"]) == {"", "statistics"}
-    assert found.best_params_ == KernelSearchCV(SVC(), **GRID).fit(X, y).best_params_
+    search = KernelSearchCV(SVC(), scoring=right, early_stopping="statistics", **GRID).fit(X, y)
+    assert set(search.cv_results_["left_early"]) == {"", "statistics"}
+    assert search.best_params_ == KernelSearchCV(SVC(), **GRID).fit(X, y).best_params_
 
 
 def test_a_zoom_drops_settings_too():
     X, y = _wine()
-    whole = KernelSearchCV(SVC(), C="zoom", gamma="zoom").fit(X, y)
-    found = KernelSearchCV(SVC(), C="zoom", gamma="zoom", early_stopping="bound").fit(X, y)
-    assert found.best_params_ == whole.best_params_
-    assert (found.cv_results_["left_early"] == "bound").any()
-    assert found.cv_results_["stage"].shape == found.cv_results_["left_early"].shape
+    full_search = KernelSearchCV(SVC(), C="zoom", gamma="zoom").fit(X, y)
+    search = KernelSearchCV(SVC(), C="zoom", gamma="zoom", early_stopping="bound").fit(X, y)
+    assert search.best_params_ == full_search.best_params_
+    assert (search.cv_results_["left_early"] == "bound").any()
+    assert search.cv_results_["stage"].shape == search.cv_results_["left_early"].shape
 
 
 def test_a_race_with_one_look_is_the_whole_search():
     X, y = _wine()
-    found = KernelSearchCV(SVC(), early_stopping="bound", cv=2, **GRID).fit(X, y)
-    assert set(found.cv_results_["left_early"]) == {""}
-    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    search = KernelSearchCV(SVC(), early_stopping="bound", cv=2, **GRID).fit(X, y)
+    assert set(search.cv_results_["left_early"]) == {""}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_a_race_that_is_stopped_keeps_the_best_so_far(after):
     assert np.isfinite(search.best_score_)
     assert search.predict(X).shape == y.shape
     n_folds = 2 if after < 4 else 5  # the fourth evaluated setting is best, and is evaluated on all folds
-    known = [np.isfinite(search.cv_results_[f"split{k}_test_score"][search.best_index_]) for k in range(5)]
-    assert known == [k < n_folds for k in range(5)]
+    is_scored = [np.isfinite(search.cv_results_[f"split{k}_test_score"][search.best_index_]) for k in range(5)]
+    assert is_scored == [k < n_folds for k in range(5)]
 
 
 def test_a_race_without_time():
@@ -272,23 +272,23 @@ def test_fits_that_fail_are_given_the_score_that_was_asked_for():
     axes = {"C": [0.1, 1.0], "cv": splits, "return_train_score": True}
     axes["error_score"] = 0.0
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="split 2"):
-        whole = KernelSearchCV(SVC(), **axes).fit(X, y)
+        full_search = KernelSearchCV(SVC(), **axes).fit(X, y)
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="split 2"):
-        found = KernelSearchCV(SVC(), **axes, early_stopping="bound").fit(X, y)
+        search = KernelSearchCV(SVC(), **axes, early_stopping="bound").fit(X, y)
     for column in ("split2_test_score", "split2_train_score", "mean_test_score", "mean_train_score"):
-        np.testing.assert_allclose(found.cv_results_[column], whole.cv_results_[column], err_msg=column)
-    assert found.best_params_ == whole.best_params_
+        np.testing.assert_allclose(search.cv_results_[column], full_search.cv_results_[column], err_msg=column)
+    assert search.best_params_ == full_search.best_params_
 
 
 def test_settings_that_error_score_could_make_best_are_kept():
     X, y = _wine()
     search = KernelSearchCV(SVC(), **GRID, early_stopping="bound")
     assert np.isnan(search.fit(X, y).cv_results_["split2_test_score"]).any()
-    found = search.set_params(error_score=3.0).fit(X, y)  # a score that the three later folds could also get
-    assert np.isfinite(found.cv_results_["split2_test_score"]).all()
+    fitted_search = search.set_params(error_score=3.0).fit(X, y)  # a score that the three later folds could also get
+    assert np.isfinite(fitted_search.cv_results_["split2_test_score"]).all()
 
 
 def test_the_reason_names_what_was_shared():
     X, y = _wine()
-    found = KernelSearchCV(SVC(), early_stopping="bound", **GRID, cv=ShuffleSplit(5, random_state=0)).fit(X, y)
-    assert found.reason_ == "folds and penalties share kernel values and solutions"
+    search = KernelSearchCV(SVC(), early_stopping="bound", **GRID, cv=ShuffleSplit(5, random_state=0)).fit(X, y)
+    assert search.reason_ == "folds and penalties share kernel values and solutions"

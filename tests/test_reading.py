@@ -214,10 +214,10 @@ def test_doubtful_marks_are_an_error_that_asks(tmp_path, case):
 
 
 def test_the_decimal_mark_of_training_decides_what_a_file_leaves_open(tmp_path):
-    known = read_table(written(tmp_path, "a;b\n1,5;x\n")).reading
+    reading = read_table(written(tmp_path, "a;b\n1,5;x\n")).reading
     path = written(tmp_path, "a;b\n1.928;x\n")
-    assert read_table(path, known=known)["a"].tolist() == [1928.0]
-    assert read_table(written(tmp_path, "a;b\n1.5;x\n"), known=known)["a"].tolist() == [1.5]
+    assert read_table(path, known=reading)["a"].tolist() == [1928.0]
+    assert read_table(written(tmp_path, "a;b\n1.5;x\n"), known=reading)["a"].tolist() == [1.5]
 
 
 def formatted(number, decimal, thousands):
@@ -239,10 +239,10 @@ def test_numbers_are_never_misread(numbers, decimal, thousands, separator, tmp_p
     expected = [float(number) for number in numbers]
     assert read_table(path, decimal=decimal)["a"].tolist() == expected
     with suppress(TableError):  # the error that asks
-        found = read_table(path)["a"].tolist()
+        read_numbers = read_table(path)["a"].tolist()
         # Only if all numbers are of the form 1.928, they may be taken for numbers below 1000.
         plain = separator == "\t" and not any("," in cell for cell in cells)
-        assert found == expected or (plain and found == [float(cell) for cell in cells])
+        assert read_numbers == expected or (plain and read_numbers == [float(cell) for cell in cells])
 
 
 def marked(number, mark, unit):
@@ -276,11 +276,11 @@ def test_marks_of_numbers_are_read_alike_in_files_targets_and_parts(numbers, mar
     )
     lines = ["a;b", *('"' + cell.replace('"', '""') + '";x' for cell in cells)]
     path = written(tmp_path_factory.mktemp("marks"), "\n".join(lines) + "\n")
-    whole = read_table(path, decimal=decimal)
-    assert whole["a"].tolist() == expected
+    full_table = read_table(path, decimal=decimal)
+    assert full_table["a"].tolist() == expected
     parts = list(read_tables(path, decimal=decimal, memory="1MB"))
     assert [number for part in parts for number in part["a"].tolist()] == expected
-    assert parts[0].reading.units == whole.reading.units
+    assert parts[0].reading.units == full_table.reading.units
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1, max_size=5)
@@ -605,12 +605,12 @@ def test_the_order_of_rows_and_columns_changes_no_value(columns, rows, order, tm
         except TableError:
             return None
 
-    found = read(columns)
+    table = read(columns)
     other = read([[columns[j][i] for i in rows] for j in order])
-    assert (found is None) == (other is None)
-    if found is not None:
+    assert (table is None) == (other is None)
+    if table is not None:
         for j, column in zip(order, other, strict=True):
-            assert list(map(str, found[j][list(rows)])) == list(map(str, column))
+            assert list(map(str, table[j][list(rows)])) == list(map(str, column))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]"])

@@ -29,15 +29,15 @@ from mercer.studies.time_budget import TimeBudget
 
 
 @pytest.fixture(scope="module")
-def found():
+def studied():
     return study(with_missing(quantities(160)), "pay", missing="impute", n_folds=3)
 
 
 @pytest.mark.full
-def test_readers_are_told_no_parameters_of_python(found, capsys):
-    print_study(found, "t.csv", "mercer study t.csv", "model.mercer")
+def test_readers_are_told_no_parameters_of_python(studied, capsys):
+    print_study(studied, "t.csv", "mercer study t.csv", "model.mercer")
     shown = " ".join(capsys.readouterr().out.split())
-    for text in (shown, render(found, source="t.csv")):
+    for text in (shown, render(studied, source="t.csv")):
         assert "If these numbers are names of classes, ask for classification." in text
         assert "task=" not in text
     assert "-0.000" not in shown
@@ -50,69 +50,71 @@ def folds_of(frame, n_folds=3):
     return encoded_folds(table.without(["pay"]), truth.values, splits, TableEncoder()), ToEstimate("pay", truth.values)
 
 
-def test_a_study_of_numbers(found):
-    names = [one.name for one in found.contenders]
+def test_a_study_of_numbers(studied):
+    names = [one.name for one in studied.contenders]
     assert names == ["support vector machine", "ridge regression", "nearest neighbours", "gradient boosting", "mean"]
-    assert found.goal.task == "regression"
-    assert found.certificate.status == "optimal"
-    assert found.svm.test.n == 40
-    assert found.opening.clean
-    assert found.svm.test.r2 > found.contenders[1].test.r2
-    assert found.svm.test.r2 > 0.7
-    against = found.against(found.contenders[1])
-    assert f"{against.value:+.3f} against ridge regression, 95% interval" in prose.worth(found)
-    assert found.contenders[-1].test.r2 <= 0.0
-    assert f"test R² {found.svm.test.r2:.3f}" in repr(found)
-    assert len({cell.epsilon for cell in found.search.cells}) >= 3
+    assert studied.goal.task == "regression"
+    assert studied.certificate.status == "optimal"
+    assert studied.svm.test.n == 40
+    assert studied.opening.clean
+    assert studied.svm.test.r2 > studied.contenders[1].test.r2
+    assert studied.svm.test.r2 > 0.7
+    against = studied.against(studied.contenders[1])
+    assert f"{against.value:+.3f} against ridge regression, 95% interval" in prose.worth(studied)
+    assert studied.contenders[-1].test.r2 <= 0.0
+    assert f"test R² {studied.svm.test.r2:.3f}" in repr(studied)
+    assert len({cell.epsilon for cell in studied.search.cells}) >= 3
 
 
 def test_a_bent_function_is_won_against_ridge_regression():
     rng = np.random.default_rng(0)
     u, v = rng.uniform(-2.0, 2.0, (2, 200))
-    found = study(Table(("u", "v", "y"), (u, v, np.sin(2.0 * u) * v + 0.1 * rng.standard_normal(200))), "y", n_folds=2)
-    assert found.goal.sign(found.against(found.contenders[1])) == 1
-    assert found.svm.test.r2 > 0.9 > found.contenders[1].test.r2
-    assert prose.worth(found).startswith(
+    studied = study(
+        Table(("u", "v", "y"), (u, v, np.sin(2.0 * u) * v + 0.1 * rng.standard_normal(200))), "y", n_folds=2
+    )
+    assert studied.goal.sign(studied.against(studied.contenders[1])) == 1
+    assert studied.svm.test.r2 > 0.9 > studied.contenders[1].test.r2
+    assert prose.worth(studied).startswith(
         "Was a support vector machine worth it? Yes: it did better than ridge regression, "
     )
 
 
-def test_figures_agree_with_the_model(found):
+def test_figures_agree_with_the_model(studied):
     table = as_table(with_missing(quantities(160)))
-    rows = found.test_rows
-    assert np.intersect1d(rows, found.model.training.rows).size == 0
-    predicted = found.model.predict(table.take(rows))
+    rows = studied.test_rows
+    assert np.intersect1d(rows, studied.model.training.rows).size == 0
+    predicted = studied.model.predict(table.take(rows))
     expected = Deviations(table["pay"][rows], predicted)
-    np.testing.assert_allclose(found.svm.test.residuals, expected.residuals, rtol=1e-9, atol=1e-6)
-    assert verify(found.model, table).findings == ()
+    np.testing.assert_allclose(studied.svm.test.residuals, expected.residuals, rtol=1e-9, atol=1e-6)
+    assert verify(studied.model, table).findings == ()
 
 
-def test_the_unit_of_the_target_changes_no_choice(found):
+def test_the_unit_of_the_target_changes_no_choice(studied):
     frame = with_missing(quantities(160))
     other = study(frame.assign(pay=1e6 + 1e-3 * frame["pay"]), "pay", missing="impute", n_folds=3)
-    assert [cell.setting for cell in other.search.cells] == [cell.setting for cell in found.search.cells]
-    assert other.search.best.setting == found.search.best.setting
-    np.testing.assert_allclose(1e3 * other.svm.test.mae, found.svm.test.mae, rtol=1e-4)
-    np.testing.assert_array_equal(other.test_rows, found.test_rows)
+    assert [cell.setting for cell in other.search.cells] == [cell.setting for cell in studied.search.cells]
+    assert other.search.best.setting == studied.search.best.setting
+    np.testing.assert_allclose(1e3 * other.svm.test.mae, studied.svm.test.mae, rtol=1e-4)
+    np.testing.assert_array_equal(other.test_rows, studied.test_rows)
 
 
 @pytest.mark.parametrize("change", [lambda cells: cells + 1e7, lambda cells: -3.0 * cells], ids=["moved", "turned"])
-def test_the_sealed_rows_have_no_part_in_any_choice(found, change):
+def test_the_sealed_rows_have_no_part_in_any_choice(studied, change):
     frame = with_missing(quantities(160))
     for name in ("age", "dose"):
-        frame.loc[found.test_rows, name] = change(frame.loc[found.test_rows, name])
+        frame.loc[studied.test_rows, name] = change(frame.loc[studied.test_rows, name])
     other = study(frame, "pay", missing="impute", n_folds=3)
-    assert [cell.errors for cell in other.search.cells] == [cell.errors for cell in found.search.cells]
+    assert [cell.errors for cell in other.search.cells] == [cell.errors for cell in studied.search.cells]
     assert [(one.setting, one.errors) for one in other.contenders] == [
-        (one.setting, one.errors) for one in found.contenders
+        (one.setting, one.errors) for one in studied.contenders
     ]
-    assert other.model.prediction_kind.centre == found.model.prediction_kind.centre
+    assert other.model.prediction_kind.centre == studied.model.prediction_kind.centre
 
 
-def test_the_target_is_scaled_by_training_rows_alone(found):
-    pay = as_table(quantities(160))["pay"][found.model.training.rows]
+def test_the_target_is_scaled_by_training_rows_alone(studied):
+    pay = as_table(quantities(160))["pay"][studied.model.training.rows]
     np.testing.assert_allclose(
-        [found.model.prediction_kind.centre, found.model.prediction_kind.scale], [pay.mean(), pay.std()]
+        [studied.model.prediction_kind.centre, studied.model.prediction_kind.scale], [pay.mean(), pay.std()]
     )
 
 
@@ -120,8 +122,8 @@ def test_the_target_is_scaled_by_training_rows_alone(found):
 def test_the_search_adds_up_what_libsvm_adds_up(epsilon):
     folds, goal = folds_of(quantities(90))
     goal.epsilons = (epsilon,)
-    found = search(folds, goal, kernels=[KernelChoice("rbf", 4.0)], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
-    for cell in found.cells:
+    search_result = search(folds, goal, kernels=[KernelChoice("rbf", 4.0)], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
+    for cell in search_result.cells:
         for fold, error in zip(folds, cell.errors, strict=True):
             X, y = fold.X[fold.train], fold.truth[fold.train]
             gamma = 4.0 / (X.shape[1] * X.var())
@@ -226,8 +228,8 @@ def test_rows_without_a_target_are_left_out():
     frame.loc[[3, 8], "pay"] = None
     message = "2 of 90 rows were left out because the target 'pay' is missing there: rows 4, 9"
     with pytest.warns(UserWarning, match=message):
-        found = study(frame, "pay", n_folds=2)
-    assert len(found.model.training.rows) + len(found.test_rows) == 88
+        studied = study(frame, "pay", n_folds=2)
+    assert len(studied.model.training.rows) + len(studied.test_rows) == 88
 
 
 def test_rows_with_missing_cells_may_leave_too_few():
@@ -251,27 +253,27 @@ def test_a_sealed_part_of_constant_targets_is_refused(others, which):
 
 
 @pytest.mark.full
-def test_the_page_and_the_summary(found):
-    text = render(found, source="t.csv")
+def test_the_page_and_the_summary(studied):
+    text = render(studied, source="t.csv")
     words = " ".join(text.split())
-    for sentence in (regression.in_tube(found), prose.phrasing_of(found).headline(found)):
+    for sentence in (regression.in_tube(studied), prose.phrasing_of(studied).headline(studied)):
         assert sentence in words
-    assert text.count("<svg") == 4 + len(found.examination.histograms) + len(insight.pictures(found))
-    inside = np.mean(np.abs(found.svm.test.residuals) <= regression.half_width(found) * (1 + 1e-6))
+    assert text.count("<svg") == 4 + len(studied.examination.histograms) + len(insight.pictures(studied))
+    inside = np.mean(np.abs(studied.svm.test.residuals) <= regression.half_width(studied) * (1 + 1e-6))
     assert f"and {prose.percent(inside)} of the sealed ones lie in the tube" in words
     assert ", which training does not count; a narrow tube holds few rows and is no worse for it." in words
-    row, true, predicted, off = regression.largest(found)[0]
+    row, true, predicted, off = regression.largest(studied)[0]
     assert as_table(quantities(160))["pay"][row] == true
     assert off == pytest.approx(true - predicted)
-    assert abs(off) == np.abs(found.svm.test.residuals).max()
+    assert abs(off) == np.abs(studied.svm.test.residuals).max()
     assert "nan" not in words.split()
-    assert "class" not in prose.summary(found)[0]
+    assert "class" not in prose.summary(studied)[0]
 
 
-def test_a_few_unusual_rows_cause_a_caution(found):
+def test_a_few_unusual_rows_cause_a_caution(studied):
     truth = np.concatenate([np.linspace(0.0, 1.0, 199), [50.0]])
     odd = Deviations(truth, np.linspace(0.1, 1.1, 200))
-    changed = replace(found, contenders=(replace(found.svm, test=odd), *found.contenders[1:]))
+    changed = replace(studied, contenders=(replace(studied.svm, test=odd), *studied.contenders[1:]))
     notes = " ".join(prose.cautions(changed))
     assert "One row in a hundred makes up" in notes
     assert "was taken for a quantity" in notes

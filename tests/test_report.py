@@ -86,22 +86,22 @@ def three():
 
 
 @pytest.fixture(params=["mixed", "three"])
-def found(request):
+def studied(request):
     return request.getfixturevalue(request.param)
 
 
 _pages = {}
 
 
-def page_of(found):
+def page_of(studied):
     """The page of a study that several tests read, drawn once."""
-    if id(found) not in _pages:
-        _pages[id(found)] = found, render(found, source="t.csv", command="mercer study t.csv --target outcome")
-    return _pages[id(found)][1]
+    if id(studied) not in _pages:
+        _pages[id(studied)] = studied, render(studied, source="t.csv", command="mercer study t.csv --target outcome")
+    return _pages[id(studied)][1]
 
 
-def test_the_page_is_self_contained_and_without_scripts(found):
-    text = page_of(found)
+def test_the_page_is_self_contained_and_without_scripts(studied):
+    text = page_of(studied)
     page = Page(text)
     assert "script" not in page.tags
     assert not {"link", "img", "iframe", "object", "base"} & set(page.tags)
@@ -114,8 +114,8 @@ def test_the_page_is_self_contained_and_without_scripts(found):
     assert "@import" not in text
 
 
-def test_ids_are_unique_and_references_lead_somewhere(found):
-    page = Page(page_of(found))
+def test_ids_are_unique_and_references_lead_somewhere(studied):
+    page = Page(page_of(studied))
     assert len(set(page.ids)) == len(page.ids)
     for _, name, value in page.attributes:
         if name.endswith("href"):
@@ -126,19 +126,19 @@ def test_ids_are_unique_and_references_lead_somewhere(found):
             assert reference in page.ids
 
 
-def test_what_the_table_says_is_escaped(found):
-    text = render(found, source=HOSTILE, command=f"mercer study '{HOSTILE}'")
+def test_what_the_table_says_is_escaped(studied):
+    text = render(studied, source=HOSTILE, command=f"mercer study '{HOSTILE}'")
     assert "<script" not in text
     assert "<b>&" not in text
     assert HOSTILE in Page(text).text
 
 
-def test_every_picture_has_a_description(found):
-    page = Page(page_of(found))
+def test_every_picture_has_a_description(studied):
+    page = Page(page_of(studied))
     labels = [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label"]
     # the search has a picture, too
-    n_pictures = 1 + len(prose.phrasing_of(found).pictures(found)) + len(insight.pictures(found))
-    assert len(labels) == page.tags.count("svg") == n_pictures + len(found.examination.histograms)
+    n_pictures = 1 + len(prose.phrasing_of(studied).pictures(studied)) + len(insight.pictures(studied))
+    assert len(labels) == page.tags.count("svg") == n_pictures + len(studied.examination.histograms)
     assert all(len(label) > 20 for label in labels)
 
 
@@ -177,16 +177,16 @@ def test_the_page_of_several_classes_lists_each_machine(three):
 
 
 def test_a_later_opening_is_reported_as_not_clean():
-    found = study(three_classes(), "kind", n_folds=3)
-    found.sealed.open(len, "curiosity")
+    studied = study(three_classes(), "kind", n_folds=3)
+    studied.sealed.open(len, "curiosity")
     assert (
         "the sealed rows were looked at once more, for look number 2 (curiosity). They had been seen before, so what "
         "came of this look is no clean test."
-    ) in Page(render(found)).text
+    ) in Page(render(studied)).text
 
 
-def test_colours_come_from_the_page(found):
-    text = page_of(found)
+def test_colours_come_from_the_page(studied):
+    text = page_of(studied)
     svg = text[text.index("<svg") :]
     assert "var(--ink)" in svg
     assert "var(--series-0)" in svg
@@ -210,11 +210,11 @@ def test_the_file_is_written_whole_or_not_at_all(mixed, tmp_path, monkeypatch):
 
 def test_a_leak_stands_before_the_headline_and_the_table_is_pictured(mixed):
     frame = mixed_frame(160).assign(code=lambda one: one["outcome"].str[:1])
-    found = study(frame, "outcome", n_folds=3)
-    page = Page(render(found)).text
+    studied = study(frame, "outcome", n_folds=3)
+    page = Page(render(studied)).text
     words = "Column 'code' alone predicts the target in 100% of the rows"
     assert page.index(words) < page.index("sealed away before anything was learnt")
-    assert [finding.columns for finding in prose.doubts(found)] == [("code",)]
+    assert [finding.columns for finding in prose.doubts(studied)] == [("code",)]
     assert prose.doubts(mixed) == []
     assert "Before you read the figures" not in page_of(mixed)
     box = page[page.index("What the table looks like") : page.index("The data")]
@@ -226,13 +226,13 @@ def test_a_leak_stands_before_the_headline_and_the_table_is_pictured(mixed):
 
 def test_sealed_rows_have_no_part_in_the_examination():
     frame = mixed_frame(160)
-    found = study(frame, "outcome", n_folds=3)
-    frame.loc[found.test_rows, "dose"] = 1e6
+    studied = study(frame, "outcome", n_folds=3)
+    frame.loc[studied.test_rows, "dose"] = 1e6
     again = study(frame, "outcome", n_folds=3)
     assert [str(finding) for finding in again.examination.findings] == [
-        str(finding) for finding in found.examination.findings
+        str(finding) for finding in studied.examination.findings
     ]
-    assert [one.high for one in again.examination.histograms] == [one.high for one in found.examination.histograms]
+    assert [one.high for one in again.examination.histograms] == [one.high for one in studied.examination.histograms]
 
 
 def test_cautions(mixed, three):
@@ -253,17 +253,19 @@ def test_support_vectors_are_counted_once(mixed, three):
         "without changing the machine."
     )
     rows = three.model.support_rows
-    own = sorted(part.certificate.n_support for part in three.model.parts)
-    assert len(rows) < sum(own)
+    n_support = sorted(part.certificate.n_support for part in three.model.parts)
+    assert len(rows) < sum(n_support)
     text = prose.support(three.model)
     assert text.startswith(f"{len(rows)} of 90 training rows")
-    assert f"support vectors of at least one of the 3 machines, which have {own[0]} to {own[-1]} each;" in text
+    assert (
+        f"support vectors of at least one of the 3 machines, which have {n_support[0]} to {n_support[-1]} each;" in text
+    )
 
 
 def test_non_support_vectors_are_called_deletable_only_if_optimal(mixed):
     model = mixed.model
-    whole = replace(model, support_rows=np.arange(len(model.training.rows)))
-    assert prose.support(whole) == "120 of 120 training rows (100.0%) are support vectors."
+    all_support = replace(model, support_rows=np.arange(len(model.training.rows)))
+    assert prose.support(all_support) == "120 of 120 training rows (100.0%) are support vectors."
     part = replace(model.parts[0], certificate=replace(mixed.certificate, status=Status.TIME_LIMIT))
     assert prose.support(replace(model, parts=(part,))).endswith(" are support vectors.")
 
@@ -346,8 +348,8 @@ def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
         train=replace(mixed.svm.train, margins=np.array([-0.5, 0.5, 1 - 1e-6, 2.0])),
         test=replace(mixed.svm.test, margins=np.array([0.1, 0.2])),
     )
-    found = replace(mixed, contenders=(svm, *mixed.contenders[1:]))
-    text = classification.margins(found)
+    studied = replace(mixed, contenders=(svm, *mixed.contenders[1:]))
+    text = classification.margins(studied)
     assert "misclassified: 25.0% of the training rows and 0.0% of the sealed rows." in text
     assert text.endswith("inside the margin: 25.0% of the training rows and 100.0% of the sealed rows.")
 
@@ -366,13 +368,13 @@ def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
 )
 def test_gamma_is_reported_as_a_number_and_in_words(mixed, kernel, choice, sentence):
     best = replace(mixed.search.best, choice=choice, errors=(0.0,))
-    found = replace(
+    studied = replace(
         mixed,
         model=replace(mixed.model, kernel=kernel),
         search=replace(mixed.search, cells=(best, *mixed.search.cells)),
     )
-    assert f"{choice.name} with C = {best.C:g} and gamma = {kernel.gamma:.3g} had" in prose.choice(found)
-    assert sentence in Page(render(found)).text
+    assert f"{choice.name} with C = {best.C:g} and gamma = {kernel.gamma:.3g} had" in prose.choice(studied)
+    assert sentence in Page(render(studied)).text
 
 
 @pytest.mark.parametrize(
@@ -387,8 +389,8 @@ def test_ties(mixed, n_ties, sentence):
     best = mixed.search.best
     others = [cell for cell in cells if cell.error > best.error]
     equal = [replace(best, C=best.C * 2**power) for power in range(n_ties + 1)]
-    found = replace(mixed, search=replace(mixed.search, cells=(*others, *equal)))
-    assert prose.choice(found).endswith(sentence)
+    studied = replace(mixed, search=replace(mixed.search, cells=(*others, *equal)))
+    assert prose.choice(studied).endswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -401,23 +403,23 @@ def test_ties(mixed, n_ties, sentence):
 def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     ended = (Status.MAX_ITER, Status.STALLED, Status.MAX_ITER)
     cells = tuple(replace(cell, unfinished=ended * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
-    found = replace(mixed, search=replace(mixed.search, cells=cells))
+    studied = replace(mixed, search=replace(mixed.search, cells=cells))
     how = "2 machines took too long, 1 machine could not be improved because of rounding errors"
-    (said,) = [caution for caution in prose.cautions(found) if caution.startswith(note[:20])]
-    chosen = found.search.best in cells[:n_stopped]
+    (said,) = [caution for caution in prose.cautions(studied) if caution.startswith(note[:20])]
+    chosen = studied.search.best in cells[:n_stopped]
     end = "One of them was chosen: a smaller C may be as good." if chosen else "None was chosen."
     assert said == f"{note.format(cells[0].place, how, cells[1].place)} {end}"
     assert "max_iter" not in said
     shown = [
         text.get_text()
-        for axes in search_display(found.search, partial(prose.phrasing_of(found).short_figure, found.goal))
+        for axes in search_display(studied.search, partial(prose.phrasing_of(studied).short_figure, studied.goal))
         .to_figure()
         .axes
         for text in axes.texts
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
     star = "a star marks those that were not trained to the end"
-    assert (star in Page(render(found)).text, star in Page(page_of(mixed)).text) == (True, False)
+    assert (star in Page(render(studied)).text, star in Page(page_of(mixed)).text) == (True, False)
 
 
 def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed):
@@ -427,11 +429,11 @@ def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed)
 
 
 def test_an_extended_grid_is_reported(mixed):
-    found = replace(mixed, search=replace(mixed.search, extended=("C", "gamma")))
+    studied = replace(mixed, search=replace(mixed.search, extended=("C", "gamma")))
     assert (
         "The best candidate lay at the end of the values planned for C and gamma, so one more value was tried there, "
         "and none beyond it."
-    ) in prose.cautions(found)
+    ) in prose.cautions(studied)
 
 
 def certified(model, **changes):
@@ -580,9 +582,9 @@ def test_control_characters_of_names_are_spelt_out_on_the_page_and_in_the_termin
     a = rng.normal(size=100)
     cells = {f"a{CONTROLS}": a, "b": rng.choice([f"n{CONTROLS}", "s"], 100)}
     frame = pd.DataFrame(cells).assign(**{f"t{CONTROLS}": np.where(a > 0, f"yes{CONTROLS}", "no")})
-    found = study(frame, f"t{CONTROLS}", n_folds=2, kernel="linear", scoring="f1")
-    page = render(found, source=f"s{CONTROLS}.csv", command=f"mercer study s{CONTROLS}.csv")
-    print_study(found, "t.csv", "mercer study t.csv", "model.mercer")
+    studied = study(frame, f"t{CONTROLS}", n_folds=2, kernel="linear", scoring="f1")
+    page = render(studied, source=f"s{CONTROLS}.csv", command=f"mercer study s{CONTROLS}.csv")
+    print_study(studied, "t.csv", "mercer study t.csv", "model.mercer")
     for text in (page, capsys.readouterr().out):
         assert not set(CONTROLS) & set(text)
         assert r"\u202e\u2066\x1b\x07" in text
@@ -610,8 +612,8 @@ def test_a_word_that_is_part_of_a_name_is_left_alone():
     assert "word-duality-gap" in page
 
 
-def test_all_words_of_a_page_are_defined_once(found):
-    page = Page(page_of(found))
+def test_all_words_of_a_page_are_defined_once(studied):
+    page = Page(page_of(studied))
     links = [value for tag, name, value in page.attributes if (tag, name) == ("a", "href")]
     definitions = [one for one in page.ids if one.startswith("word-")]
     assert sorted(links) == sorted(f"#{one}" for one in definitions)

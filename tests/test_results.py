@@ -83,57 +83,57 @@ def results():
 
 
 @pytest.fixture(scope="module")
-def found():
+def actual():
     return results()
 
 
-def test_the_text_is_short(found):
-    for name, (result, _) in found.items():
+def test_the_text_is_short(actual):
+    for name, (result, _) in actual.items():
         assert isinstance(result, Result), name
         assert repr(result) == str(result), name
         assert len(repr(result).splitlines()) <= 25, name
         assert len(repr(result)) < 3000, name
 
 
-def test_a_card_for_each(found):
-    for name, (result, _) in found.items():
+def test_a_card_for_each(actual):
+    for name, (result, _) in actual.items():
         page = result._repr_html_()
         assert page.startswith("<div"), name
         assert f"<b>{type(result).__name__}</b>" in page
         assert page.count("<div") == page.count("</div>") == 1
 
 
-def test_a_data_frame_for_each(found, monkeypatch):
-    for name, (result, n_rows) in found.items():
+def test_a_data_frame_for_each(actual, monkeypatch):
+    for name, (result, n_rows) in actual.items():
         frame = result.to_frame()
         assert isinstance(frame, pd.DataFrame), name
         assert frame.shape[1] >= 2, name
         assert n_rows is None or len(frame) == n_rows, name
 
 
-def test_cards_of_fits_say_what_is_proved(found):
+def test_cards_of_fits_say_what_is_proved(actual):
     for name in ("certificate", "solution", "model", "run"):
-        page = found[name][0]._repr_html_()
+        page = actual[name][0]._repr_html_()
         assert "above the optimum by at most" in page, name
         assert "status" in page
         assert "seconds" in page
-    assert "support vectors" in found["certificate"][0]._repr_html_()
-    assert "chosen because" in found["solution"][0]._repr_html_()
+    assert "support vectors" in actual["certificate"][0]._repr_html_()
+    assert "chosen because" in actual["solution"][0]._repr_html_()
 
 
-def test_columns_hold_what_attributes_hold(found):
-    left = found["leave-one-out"][0]
+def test_columns_hold_what_attributes_hold(actual):
+    left = actual["leave-one-out"][0]
     frame = left.to_frame()
     np.testing.assert_array_equal(frame["predicted"], left.predicted)
     np.testing.assert_array_equal(frame["decision_2"], left.decision[:, 2])
     assert frame["known"].all()
-    one = found["comparison"][0]
+    one = actual["comparison"][0]
     row = one.to_frame().iloc[0]
     assert (row["difference_value"], row["difference_low"]) == (one.difference.value, one.difference.low)
-    assert found["certificates"][0].to_frame()["gap"].tolist() == [p.gap for p in found["certificates"][0].parts]
-    cases = found["cases"][0].to_frame()
+    assert actual["certificates"][0].to_frame()["gap"].tolist() == [p.gap for p in actual["certificates"][0].parts]
+    cases = actual["cases"][0].to_frame()
     assert cases["category"].value_counts().sum() == 150
-    np.testing.assert_array_equal(cases["alpha"], found["cases"][0].alpha)
+    np.testing.assert_array_equal(cases["alpha"], actual["cases"][0].alpha)
 
 
 @pytest.mark.parametrize("machine", [SVC(), LinearSVC(), KernelLogisticRegression()], ids=repr)
@@ -147,12 +147,12 @@ def test_a_fitted_machine_has_a_card(machine):
     assert "fitted</b>" not in make_pipeline(StandardScaler(), machine)._repr_html_()
 
 
-def test_frames_without_pandas(monkeypatch, found):
+def test_frames_without_pandas(monkeypatch, actual):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    assert isinstance(found["comparison"][0].to_frame(), pl.DataFrame)
+    assert isinstance(actual["comparison"][0].to_frame(), pl.DataFrame)
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="pip install pandas"):
-        found["comparison"][0].to_frame()
+        actual["comparison"][0].to_frame()
 
 
 def test_texts_in_cards_are_escaped():

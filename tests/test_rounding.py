@@ -62,10 +62,10 @@ def largest_ratio(program, X, stored, isa):
     )
     length = 0.0 if centre is None else float(np.linalg.norm(centre))
     bound, size = single_precision_error(program, added, norms[:, None], norms, length)
-    K, found = exact(program, X, X), np.empty((len(X), len(X)), dtype=np.float32)
-    backend.block(data, None, data, None, found)
-    known = np.isfinite(bound)
-    assert (np.abs(K)[known] <= size[known] * (1.0 + 1e-9) + 2.0**-1000).all()
+    K, single = exact(program, X, X), np.empty((len(X), len(X)), dtype=np.float32)
+    backend.block(data, None, data, None, single)
+    is_finite = np.isfinite(bound)
+    assert (np.abs(K)[is_finite] <= size[is_finite] * (1.0 + 1e-9) + 2.0**-1000).all()
     weights = np.where(np.arange(len(X)) % 3 == 0, -1e3, 1.0 + np.arange(len(X)))
     of_sums = backend.single_precision_bound(data, None, data, None, weights)
     sums = backend.matvec(data, None, data, None, weights[:, None], single=True)[:, 0]
@@ -75,9 +75,11 @@ def largest_ratio(program, X, stored, isa):
     proved = np.isfinite(closer)
     off = np.abs(both[proved] - K[proved] @ np.column_stack([weights, 0.5 * weights[::-1]])).max(axis=1)
     assert (off <= closer[proved]).all()
-    if not known.any():
+    if not is_finite.any():
         return 0.0
-    return float((np.abs(found[known] - K[known]) / (bound[known] + 2.0**-1000)).max())  # a NaN fails every comparison
+    return float(
+        (np.abs(single[is_finite] - K[is_finite]) / (bound[is_finite] + 2.0**-1000)).max()
+    )  # a NaN fails every comparison
 
 
 # Random tables.
@@ -252,9 +254,9 @@ def test_bounds_by_classes_are_those_of_the_rows():
         exponent, _ = single_precision_error(program[:-1], sums, *norms)
         share = np.expm1(exponent.max(axis=1) + 4.0 * 1.01 * 2.0**-24)
         magnitudes = rng.uniform(1.0, 2.0, (one.of_row.size, 1))
-        found = rounding.closer_bound(None, None, w, np.zeros(w.size, dtype=np.int64), magnitudes)
-        np.testing.assert_allclose(found, share / (1.0 - share) * magnitudes[:, 0], rtol=1e-6)
-        assert (found >= share / (1.0 - share) * magnitudes[:, 0]).all()
+        bounds = rounding.closer_bound(None, None, w, np.zeros(w.size, dtype=np.int64), magnitudes)
+        np.testing.assert_allclose(bounds, share / (1.0 - share) * magnitudes[:, 0], rtol=1e-6)
+        assert (bounds >= share / (1.0 - share) * magnitudes[:, 0]).all()
 
 
 def test_the_bound_is_infinite_where_values_may_overflow():

@@ -142,13 +142,13 @@ def test_sparse_rows_and_weights(machine, tmp_path):
 def test_a_model_without_a_table_is_what_a_model_with_it_is():
     weights = np.arange(150) % 3
     machine = SVC(class_weight="balanced").fit(X, y, sample_weight=weights)
-    alone, known = as_model(machine), as_model(machine, X, y, weights)
-    np.testing.assert_array_equal(alone.decision_values(X), known.decision_values(X))
-    assert alone.certificate == known.certificate
-    np.testing.assert_array_equal(alone.training.sample_weight, known.training.sample_weight)
-    found = verify(alone, X)
-    assert not found.ok
-    assert "saved from a fitted machine alone" in found.findings[0]
+    alone, with_table = as_model(machine), as_model(machine, X, y, weights)
+    np.testing.assert_array_equal(alone.decision_values(X), with_table.decision_values(X))
+    assert alone.certificate == with_table.certificate
+    np.testing.assert_array_equal(alone.training.sample_weight, with_table.training.sample_weight)
+    verification = verify(alone, X)
+    assert not verification.ok
+    assert "saved from a fitted machine alone" in verification.findings[0]
     assert alone.training.n_rows == 100
 
 

@@ -52,8 +52,8 @@ def test_class_weights(asked, weights):
 
 def test_labels_may_hold_what_separates_them():
     names = ["a", "a,b", "x=1", "7"]
-    found = class_weights("x=1=2,a,b=3,a=4,7=5", names, np.ones(4))
-    assert found.tolist() == [4.0, 3.0, 2.0, 5.0]
+    weights = class_weights("x=1=2,a,b=3,a=4,7=5", names, np.ones(4))
+    assert weights.tolist() == [4.0, 3.0, 2.0, 5.0]
     assert class_weights({7.0: 2}, names, np.ones(4)).tolist() == [1.0, 1.0, 1.0, 2.0]
 
 
@@ -110,9 +110,9 @@ def test_scores_are_those_of_scikit_learn(scoring, n_classes):
     score = made(scoring, n_classes, one)
     expected = SCIKIT_LEARN[scoring](one)
     assert score.figure(score.error(one)) == pytest.approx(expected)
-    found = score.interval(evaluate(*one[:3], NAMES[:n_classes], probabilities=one.probabilities))
-    assert found.value == pytest.approx(-expected if score.is_loss else expected)
-    assert found.low < found.value < found.high
+    interval = score.interval(evaluate(*one[:3], NAMES[:n_classes], probabilities=one.probabilities))
+    assert interval.value == pytest.approx(-expected if score.is_loss else expected)
+    assert interval.low < interval.value < interval.high
 
 
 def test_weighted_accuracy_counts_rows_by_their_class():
@@ -135,7 +135,7 @@ def test_a_comparison_says_by_how_much_the_first_machine_is_better(scoring):
     better = better._replace(scores=better.probabilities)
     score = made(scoring, 3, one, class_weight={"c": 4.0})
     first, second = (evaluate(*each[:3], NAMES, probabilities=each.probabilities) for each in (better, one))
-    found = score.compare(first, second)
+    comparison = score.compare(first, second)
     goal = ToClassify(NAMES, 400, score=score)
     assert [goal.sign(score.compare(*pair)) for pair in ((first, second), (second, first), (first, first))] == [
         1,
@@ -143,18 +143,18 @@ def test_a_comparison_says_by_how_much_the_first_machine_is_better(scoring):
         0,
     ]
     if scoring == "accuracy":
-        assert isinstance(found, PairedTest)
+        assert isinstance(comparison, PairedTest)
         return
     sign = -1.0 if score.is_loss else 1.0
     gain = sign * (score.interval(first).value - score.interval(second).value)
-    assert found.value == pytest.approx(gain)
+    assert comparison.value == pytest.approx(gain)
 
 
 def test_a_sum_of_shares():
     one, two = wilson_interval(8, 10), wilson_interval(20, 50)
-    found = sum_of_shares([one, two], [0.5, 0.25])
+    sums = sum_of_shares([one, two], [0.5, 0.25])
     below = np.hypot(0.5 * (one.value - one.low), 0.25 * (two.value - two.low))
-    assert (found.value, found.low) == (pytest.approx(0.5), pytest.approx(0.5 - below))
+    assert (sums.value, sums.low) == (pytest.approx(0.5), pytest.approx(0.5 - below))
     certain = sum_of_shares([wilson_interval(10, 10), wilson_interval(50, 50)], [0.5, 0.5])
     assert (certain.value, certain.high) == (1.0, 1.0)
     assert certain.low < 0.9
@@ -168,8 +168,8 @@ def test_the_variance_of_an_area_is_that_of_the_bootstrap():
     for _ in range(150):
         rows = rng.integers(0, 300, 300)
         draws.append(metrics.roc_auc_score(one.truth[rows], one.scores[rows]))
-    found = normal_interval(area, influence)
-    assert (found.high - found.low) / 2 / 1.96 == pytest.approx(np.std(draws), rel=0.2)
+    interval = normal_interval(area, influence)
+    assert (interval.high - interval.low) / 2 / 1.96 == pytest.approx(np.std(draws), rel=0.2)
     assert abs(influence.mean()) < 1e-12
     assert area_with_influence(np.zeros(5, dtype=int), np.arange(5.0)) == (0.5, pytest.approx(np.zeros(5)))
 
@@ -197,8 +197,8 @@ def test_machines_of_the_search_are_weighted_as_those_of_libsvm(frame, weights):
     goal = ToClassify.asked(
         np.unique(frame[target]).tolist(), folds[0].truth, class_weight=weights, scoring="balanced_accuracy"
     )
-    found = search(folds, goal, kernels=[KernelChoice("linear")], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
-    for cell in found.cells:
+    search_result = search(folds, goal, kernels=[KernelChoice("linear")], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
+    for cell in search_result.cells:
         right = []
         for fold in folds:
             libsvm = LIBSVM(C=cell.C, kernel="linear", tol=1e-8, break_ties=True, decision_function_shape="ovr")
@@ -228,8 +228,8 @@ def balanced():
 
 
 def test_a_machine_that_never_predicts_a_class_says_so_in_the_headline(by_accuracy):
-    found, missed = by_accuracy.svm.test.confusion[0]
-    assert (found, missed > 5) == (0, True)
+    n_right, missed = by_accuracy.svm.test.confusion[0]
+    assert (n_right, missed > 5) == (0, True)
     headline = prose.summary(by_accuracy)[0]
     assert f"It never predicted “sick” and missed all {missed} rows of this class." in headline
     remedy = "--class-weight balanced or --scoring balanced_accuracy makes the machine look for rare classes"
@@ -244,8 +244,8 @@ def test_a_rival_that_wins_by_another_score_is_named_in_the_headline(by_accuracy
 
     def headline(accuracy, scores):
         test = replace(evaluate(codes, (scores > 0).astype(int), scores, ["sick", "well"]), accuracy=accuracy)
-        found = replace(by_accuracy, contenders=(svm, replace(logistic, test=test), *others))
-        return test, prose.phrasing_of(found).headline(found)
+        studied = replace(by_accuracy, contenders=(svm, replace(logistic, test=test), *others))
+        return test, prose.phrasing_of(studied).headline(studied)
 
     svm = replace(svm, test=evaluate(codes, svm.test.predicted, rng.standard_normal(codes.size), ["sick", "well"]))
     test, text = headline(Interval(0.8, 0.7, 0.9), informed)
@@ -290,43 +290,43 @@ def test_the_score_and_the_weights_imply_each_other(balanced):
     assert unweighted.model.training.class_weight.tolist() == [1.0, 1.0]
 
 
-def shown_on_sealed_rows(found):
+def shown_on_sealed_rows(studied):
     """The figures of the support vector machine on the sealed rows, in the table that is printed."""
-    phrasing = prose.phrasing_of(found)
-    cells, headings = phrasing.cells(found.goal, found.svm), phrasing.headings(found.goal)
+    phrasing = prose.phrasing_of(studied)
+    cells, headings = phrasing.cells(studied.goal, studied.svm), phrasing.headings(studied.goal)
     assert len(cells) == len(headings)
-    assert found.goal.figure_name in " ".join(headings).replace("\n", " ")
+    assert studied.goal.figure_name in " ".join(headings).replace("\n", " ")
     return [cell.split("\n")[0] for cell in cells[1:]]
 
 
 def test_a_study_by_the_logarithmic_loss_has_calibrated_probabilities():
     frame = rare_class(300, 0.2)
-    found = study(frame, "state", kernel="linear", n_folds=3, scoring="log_loss")
-    assert found.model.has_probabilities
-    assert verify(found.model, frame).ok
-    rows = found.test_rows
-    shares = found.model.probabilities(frame.iloc[rows])
+    studied = study(frame, "state", kernel="linear", n_folds=3, scoring="log_loss")
+    assert studied.model.has_probabilities
+    assert verify(studied.model, frame).ok
+    rows = studied.test_rows
+    shares = studied.model.probabilities(frame.iloc[rows])
     codes = (frame["state"].to_numpy()[rows] == "well").astype(int)
     expected = metrics.log_loss(codes, shares)
-    assert found.goal.main(found.svm.test).value == pytest.approx(expected)
-    assert f"Its logarithmic loss, by which it was chosen, was {expected:.3f} (" in prose.summary(found)[0]
-    assert f"{expected:.3f}" in shown_on_sealed_rows(found)
-    assert found.svm.cv < -0.2
-    assert found.svm.cv == max(cell.figure for cell in found.search.cells)
+    assert studied.goal.main(studied.svm.test).value == pytest.approx(expected)
+    assert f"Its logarithmic loss, by which it was chosen, was {expected:.3f} (" in prose.summary(studied)[0]
+    assert f"{expected:.3f}" in shown_on_sealed_rows(studied)
+    assert studied.svm.cv < -0.2
+    assert studied.svm.cv == max(cell.figure for cell in studied.search.cells)
 
 
 @pytest.mark.parametrize("scoring", ["mae", "rmse"])
 def test_a_study_of_numbers_by_an_error(scoring):
-    found = study(quantities(90), "pay", kernel="linear", n_folds=3, scoring=scoring)
-    test = found.svm.test
-    main = found.goal.main(test)
+    studied = study(quantities(90), "pay", kernel="linear", n_folds=3, scoring=scoring)
+    test = studied.svm.test
+    main = studied.goal.main(test)
     assert main.value == pytest.approx(test.mae if scoring == "mae" else test.rmse)
-    assert found.search.best.figure == pytest.approx(max(cell.figure for cell in found.search.cells))
-    ridge = found.contenders[1].test
-    compared = found.against(found.contenders[1])
+    assert studied.search.best.figure == pytest.approx(max(cell.figure for cell in studied.search.cells))
+    ridge = studied.contenders[1].test
+    compared = studied.against(studied.contenders[1])
     assert compared.value == pytest.approx((ridge.mae - test.mae) if scoring == "mae" else (ridge.rmse - test.rmse))
-    assert "had the lowest cross-validated" in prose.choice(found)
-    assert shown_on_sealed_rows(found).count(f"{main.value:,.0f}") == 1
+    assert "had the lowest cross-validated" in prose.choice(studied)
+    assert shown_on_sealed_rows(studied).count(f"{main.value:,.0f}") == 1
 
 
 @pytest.mark.parametrize(
@@ -359,8 +359,8 @@ def test_the_command_line_knows_all_scores():
 
 
 def test_only_the_kernels_that_were_asked_for_are_tried():
-    found = study(three_classes(60), "kind", kernel=["poly", "linear"], n_folds=2)
-    assert {cell.choice.family for cell in found.search.cells} == {"linear", "polynomial"}
+    studied = study(three_classes(60), "kind", kernel=["poly", "linear"], n_folds=2)
+    assert {cell.choice.family for cell in studied.search.cells} == {"linear", "polynomial"}
 
 
 @pytest.fixture
@@ -440,10 +440,10 @@ def test_the_doctor_says_that_classes_are_uneven(mercer):
 def test_noise_is_not_above_chance_by_any_score(scoring):
     rng = np.random.default_rng(5)
     frame = rare_class(240, 0.2)[["a", "b", "state"]].assign(state=rng.permutation(rare_class(240, 0.2)["state"]))
-    found = study(frame, "state", n_folds=3, scoring=scoring)
-    svm, constant = (found.goal.main(one.test) for one in (found.svm, found.contenders[-1]))
-    assert svm.low <= constant.value <= svm.high or found.goal.sign(found.against(found.contenders[-1])) <= 0
-    assert "Was a support vector machine worth it? That is not shown" in prose.worth(found)
+    studied = study(frame, "state", n_folds=3, scoring=scoring)
+    svm, constant = (studied.goal.main(one.test) for one in (studied.svm, studied.contenders[-1]))
+    assert svm.low <= constant.value <= svm.high or studied.goal.sign(studied.against(studied.contenders[-1])) <= 0
+    assert "Was a support vector machine worth it? That is not shown" in prose.worth(studied)
 
 
 def test_rows_of_a_group_count_as_dependent():
@@ -454,8 +454,8 @@ def test_rows_of_a_group_count_as_dependent():
     for scoring in ("balanced_accuracy", "roc_auc", "f1", "log_loss"):
         score = made(scoring, 2, one)
         alone, grouped = (
-            score.interval(evaluate(*one[:3], NAMES[:2], probabilities=one.probabilities, groups=own))
-            for own in (None, groups)
+            score.interval(evaluate(*one[:3], NAMES[:2], probabilities=one.probabilities, groups=grouping))
+            for grouping in (None, groups)
         )
         assert alone.value == pytest.approx(grouped.value)
         assert grouped.high - grouped.low > alone.high - alone.low, scoring
@@ -474,15 +474,15 @@ def test_names_of_classes_do_not_matter():
         assert ours.sealed.recall == theirs.sealed.recall
 
 
-@pytest.mark.parametrize(("found", "is_better"), [(4, True), (5, True), (1, False)])
-def test_a_machine_that_finds_a_rare_class_is_better_than_a_constant(found, is_better):
+@pytest.mark.parametrize(("studied", "is_better"), [(4, True), (5, True), (1, False)])
+def test_a_machine_that_finds_a_rare_class_is_better_than_a_constant(studied, is_better):
     codes = np.r_[np.zeros(70, int), np.ones(5, int)]
     predicted = codes.copy()
-    predicted[:8], predicted[70 + found :] = 1, 0
+    predicted[:8], predicted[70 + studied :] = 1, 0
     score = WeightedAccuracy(np.array([75 / 140, 75 / 10]), 75.0, is_balanced=True)
     ours, constant = (evaluate(codes, answer, None, ["well", "sick"]) for answer in (predicted, np.zeros(75, int)))
     gain = score.compare(ours, constant)
-    assert gain.value == pytest.approx(0.5 * (found / 5 - 8 / 70))
+    assert gain.value == pytest.approx(0.5 * (studied / 5 - 8 / 70))
     assert (gain.low > 0.0) is is_better  # a resample without a sick row made the constant right everywhere
     back = score.compare(constant, ours)
     assert (back.low, back.high) == pytest.approx((-gain.high, -gain.low))

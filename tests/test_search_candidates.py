@@ -29,12 +29,12 @@ def scores_of(search):
 
 
 def test_the_scores_are_those_of_grid_search_in_the_order_of_the_list():
-    found = KernelSearchCV(SVC(tol=1e-6), candidates=SETTINGS).fit(*IRIS)
-    assert found.cv_results_["params"] == SETTINGS
-    other = GridSearchCV(SVC(tol=1e-6), found.param_grid).fit(*IRIS)
-    np.testing.assert_allclose(scores_of(found), scores_of(other))
-    assert found.best_params_ == SETTINGS[found.best_index_] == other.best_params_
-    assert found.best_estimator_.predict(IRIS[0]).tolist() == other.predict(IRIS[0]).tolist()
+    search = KernelSearchCV(SVC(tol=1e-6), candidates=SETTINGS).fit(*IRIS)
+    assert search.cv_results_["params"] == SETTINGS
+    other = GridSearchCV(SVC(tol=1e-6), search.param_grid).fit(*IRIS)
+    np.testing.assert_allclose(scores_of(search), scores_of(other))
+    assert search.best_params_ == SETTINGS[search.best_index_] == other.best_params_
+    assert search.best_estimator_.predict(IRIS[0]).tolist() == other.predict(IRIS[0]).tolist()
 
 
 def test_settings_that_differ_in_penalties_share_what_a_grid_shares():
@@ -42,12 +42,12 @@ def test_settings_that_differ_in_penalties_share_what_a_grid_shares():
     kernels, penalties = [RBF(gamma=0.1), Linear()], [0.1, 1.0, 10.0]
     grid = KernelSearchCV(SVC(), kernels=kernels, C=penalties).fit(X, y)
     mixed = [{"kernel": kernel, "C": C} for C in penalties[::-1] for kernel in kernels]
-    found = KernelSearchCV(SVC(), candidates=mixed).fit(X, y)
-    assert found.reason_ == grid.reason_ == "folds and penalties share kernel values and solutions"
+    search = KernelSearchCV(SVC(), candidates=mixed).fit(X, y)
+    assert search.reason_ == grid.reason_ == "folds and penalties share kernel values and solutions"
     for one, setting in enumerate(mixed):
         other = grid.cv_results_["params"].index(setting)
         for column in ("mean_test_score", "kkt_violation"):  # equal to the last bit: the fits are the same
-            assert found.cv_results_[column][one] == grid.cv_results_[column][other]
+            assert search.cv_results_[column][one] == grid.cv_results_[column][other]
 
 
 def test_the_machine_and_the_steps_before_it_can_be_settings():
@@ -59,11 +59,11 @@ def test_the_machine_and_the_steps_before_it_can_be_settings():
         {"scale": MaxAbsScaler(), "machine__C": 2.0},
         {"scale": "passthrough"},
     ]
-    found = KernelSearchCV(pipeline, candidates=settings, early_stopping="bound").fit(X, y)
-    whole = KernelSearchCV(pipeline, candidates=settings).fit(X, y)
-    other = GridSearchCV(pipeline, whole.param_grid).fit(X, y)
-    np.testing.assert_allclose(scores_of(whole), scores_of(other))
-    assert found.best_index_ == whole.best_index_
+    search = KernelSearchCV(pipeline, candidates=settings, early_stopping="bound").fit(X, y)
+    full_search = KernelSearchCV(pipeline, candidates=settings).fit(X, y)
+    other = GridSearchCV(pipeline, full_search.param_grid).fit(X, y)
+    np.testing.assert_allclose(scores_of(full_search), scores_of(other))
+    assert search.best_index_ == full_search.best_index_
 
 
 def test_steps_with_other_parameters_are_fitted_again():
@@ -71,10 +71,10 @@ def test_steps_with_other_parameters_are_fitted_again():
     pipeline = Pipeline([("scale", StandardScaler()), ("machine", SVC(tol=1e-6))])
     steps = [StandardScaler(), "passthrough", MaxAbsScaler(), StandardScaler(with_std=False), StandardScaler()]
     settings = [{"scale": step, "machine__C": C} for C in (1.0, 10.0) for step in steps]
-    found = KernelSearchCV(pipeline, candidates=settings, return_train_score=True).fit(X, y)
-    other = GridSearchCV(pipeline, found.param_grid).fit(X, y)
-    np.testing.assert_allclose(scores_of(found), scores_of(other))
-    assert len(np.unique(found.cv_results_["mean_test_score"][:5])) == 4
+    search = KernelSearchCV(pipeline, candidates=settings, return_train_score=True).fit(X, y)
+    other = GridSearchCV(pipeline, search.param_grid).fit(X, y)
+    np.testing.assert_allclose(scores_of(search), scores_of(other))
+    assert len(np.unique(search.cv_results_["mean_test_score"][:5])) == 4
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_settings_that_fail_are_not_tried_again(options):
     X, y = make_classification(150, 5, random_state=0)
     search = KernelSearchCV(SVC(), candidates=failing, cv=3, **options)
     with pytest.warns(FitFailedWarning, match="all fits of a (list|round) failed"):
-        found = search.fit(X, y)
-    assert [setting["C"] for setting in found.cv_results_["params"]] == [1.0, -1.0]
-    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]
-    assert found.best_params_ == {"C": 1.0}
+        fitted_search = search.fit(X, y)
+    assert [setting["C"] for setting in fitted_search.cv_results_["params"]] == [1.0, -1.0]
+    assert np.isnan(fitted_search.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert fitted_search.best_params_ == {"C": 1.0}
 
 
 class OfAllFolds:
@@ -163,18 +163,18 @@ class OfAllFolds:
 def test_a_score_may_need_all_folds_together(options):
     X, y = make_classification(150, 4, flip_y=0.3, random_state=1)
     grid = {"C": [0.1, 10.0], "gamma": [0.01, 1.0], "cv": 3, "n_jobs": 1}
-    found = KernelSearchCV(SVC(), scoring=OfAllFolds(), **grid, **options).fit(X, y).cv_results_
-    whole = KernelSearchCV(SVC(), **grid).fit(X, y).cv_results_
-    last = found["n_rows"] == 100 if "rounds" in options else np.full(4, True)
+    search = KernelSearchCV(SVC(), scoring=OfAllFolds(), **grid, **options).fit(X, y).cv_results_
+    full_search = KernelSearchCV(SVC(), **grid).fit(X, y).cv_results_
+    last = search["n_rows"] == 100 if "rounds" in options else np.full(4, True)
     for k in range(3):
-        scores = whole["mean_test_score"][last] - 0.1 * k
-        np.testing.assert_allclose(found[f"split{k}_test_score"][last], scores, atol=0.007)
-    np.testing.assert_allclose(found["mean_test_score"][last], whole["mean_test_score"][last] - 0.1, atol=0.007)
-    assert (found["std_test_score"] > 0.08).all()
-    best = int(np.argmin(found["rank_test_score"]))
-    assert found["mean_test_score"][best] == found["mean_test_score"][last].max()
+        scores = full_search["mean_test_score"][last] - 0.1 * k
+        np.testing.assert_allclose(search[f"split{k}_test_score"][last], scores, atol=0.007)
+    np.testing.assert_allclose(search["mean_test_score"][last], full_search["mean_test_score"][last] - 0.1, atol=0.007)
+    assert (search["std_test_score"] > 0.08).all()
+    best = int(np.argmin(search["rank_test_score"]))
+    assert search["mean_test_score"][best] == search["mean_test_score"][last].max()
     if "return_train_score" in options:
-        assert (found["mean_train_score"] > found["mean_test_score"] - 0.2).all()
+        assert (search["mean_train_score"] > search["mean_test_score"] - 0.2).all()
 
 
 def test_folds_without_a_machine_have_no_score_together():
@@ -182,8 +182,8 @@ def test_folds_without_a_machine_have_no_score_together():
     splits = [(np.arange(0, 150, 2), np.arange(1, 150, 2)), (np.arange(50), np.arange(50, 150))]  # one class
     search = KernelSearchCV(SVC(), C=[1.0], scoring=OfAllFolds(), cv=splits, refit=False)
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite|split 1 hold no row of the class"):
-        found = search.fit(X, y).cv_results_
-    assert np.isnan([found[f"{column}_test_score"][0] for column in ("split0", "split1", "mean")]).all()
+        fitted_search = search.fit(X, y).cv_results_
+    assert np.isnan([fitted_search[f"{column}_test_score"][0] for column in ("split0", "split1", "mean")]).all()
 
 
 def test_steps_are_fitted_once_a_fold_for_all_kernels():
@@ -210,11 +210,11 @@ def test_steps_before_a_linear_machine_are_fitted_once_a_fold(machine):
 
     X, y = IRIS[0], IRIS[1] if isinstance(machine, LinearSVC) else IRIS[0][:, 0]
     pipeline, grid = Pipeline([("scale", Counting()), ("machine", machine)]), {"C": [0.1, 1.0, 10.0], "cv": 3}
-    found = KernelSearchCV(pipeline, **grid, refit=False).fit(X, y)
+    search = KernelSearchCV(pipeline, **grid, refit=False).fit(X, y)
     assert len(fits) == 3
-    assert found.reason_.startswith("steps before the machine are fitted once for each fold")
-    other = GridSearchCV(pipeline, found.param_grid, cv=3).fit(X, y)
-    np.testing.assert_allclose(scores_of(found), scores_of(other), atol=1e-4)
+    assert search.reason_.startswith("steps before the machine are fitted once for each fold")
+    other = GridSearchCV(pipeline, search.param_grid, cv=3).fit(X, y)
+    np.testing.assert_allclose(scores_of(search), scores_of(other), atol=1e-4)
 
 
 def test_with_few_penalties_a_matrix_for_each_fold_is_not_worth_it(monkeypatch):
@@ -245,6 +245,6 @@ def test_lists_that_are_none_are_refused(options, message):
 
 def test_a_setting_that_fails_leaves_the_others():
     with pytest.warns(FitFailedWarning, match="5 fits failed"), pytest.warns(UserWarning, match="non-finite"):
-        found = KernelSearchCV(make_pipeline(SVC()), candidates=[{"svc__C": -1.0}, {"svc__C": 1.0}]).fit(*IRIS)
-    assert found.best_index_ == 1
-    assert np.isnan(found.cv_results_["mean_test_score"][0])
+        search = KernelSearchCV(make_pipeline(SVC()), candidates=[{"svc__C": -1.0}, {"svc__C": 1.0}]).fit(*IRIS)
+    assert search.best_index_ == 1
+    assert np.isnan(search.cv_results_["mean_test_score"][0])

@@ -77,17 +77,17 @@ def test_numbers_are_scored_together(machine, scoring):
     axes = {"C": [0.5, 5.0]} if hasattr(machine, "C") else {"gamma": [0.01, 0.1]}
     search = KernelSearchCV(machine, cv="leave_one_out", scoring=scoring, **axes).fit(X, y)
     (name, values), of = next(iter(axes.items())), r2_score if scoring == "r2" else mean_absolute_error
-    for value, found in zip(values, search.cv_results_["mean_test_score"], strict=True):
+    for value, score in zip(values, search.cv_results_["mean_test_score"], strict=True):
         refits = cross_val_predict(clone(machine).set_params(**{name: value}), X, y, cv=LeaveOneOut())
-        assert found == pytest.approx(of(y, refits) * (1 if scoring == "r2" else -1), abs=1e-6)
+        assert score == pytest.approx(of(y, refits) * (1 if scoring == "r2" else -1), abs=1e-6)
 
 
 def test_decision_values_are_scored():
     X, y = _cancer()
     search = KernelSearchCV(SVC(gamma=0.05), C=[0.1, 10.0], scoring=["roc_auc", "accuracy"], refit="roc_auc")
     search.set_params(cv="leave_one_out").fit(X, y)
-    for C, found in zip((0.1, 10.0), search.cv_results_["mean_test_roc_auc"], strict=True):
-        assert found == pytest.approx(roc_auc_score(y, leave_one_out(SVC(C=C, gamma=0.05), X, y).decision), abs=1e-12)
+    for C, score in zip((0.1, 10.0), search.cv_results_["mean_test_roc_auc"], strict=True):
+        assert score == pytest.approx(roc_auc_score(y, leave_one_out(SVC(C=C, gamma=0.05), X, y).decision), abs=1e-12)
     assert search.multimetric_
     novelty = KernelSearchCV(OneClassSVM(), nu=[0.1, 0.5], cv="leave_one_out", scoring=_share_inside).fit(X)
     expected = [1.0 - leave_one_out(OneClassSVM(nu=nu), X).error for nu in (0.1, 0.5)]
@@ -116,9 +116,9 @@ def test_a_pipeline_s_steps_are_those_of_all_rows():
 
 def test_it_zooms_nests_and_routes():
     X, y = _cancer(90)
-    found = KernelSearchCV(SVC(), C="zoom", gamma="zoom", cv="leave_one_out").fit(X, y)
-    assert len(found.cv_results_["params"]) == 36
-    assert found.best_score_ > 0.9
+    search = KernelSearchCV(SVC(), C="zoom", gamma="zoom", cv="leave_one_out").fit(X, y)
+    assert len(search.cv_results_["params"]) == 36
+    assert search.best_score_ > 0.9
     nested = nested_cross_validate(KernelSearchCV(SVC(), C=[0.1, 1.0], cv="leave_one_out"), X, y, cv=3)
     assert nested.scores.min() > 0.8
     with config_context(enable_metadata_routing=True):
@@ -134,9 +134,9 @@ def test_it_zooms_nests_and_routes():
 
 def test_given_kernel_values():
     X, y = _cancer()
-    found = KernelSearchCV(SVC(kernel="precomputed"), C=[0.1, 1.0], cv="leave_one_out").fit(X @ X.T / 30.0, y)
+    search = KernelSearchCV(SVC(kernel="precomputed"), C=[0.1, 1.0], cv="leave_one_out").fit(X @ X.T / 30.0, y)
     expected = KernelSearchCV(SVC(kernel="poly", degree=1, gamma=1 / 30), C=[0.1, 1.0], cv="leave_one_out").fit(X, y)
-    np.testing.assert_array_equal(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
 
 
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
@@ -213,15 +213,15 @@ def test_a_scorer_that_takes_other_values_too_gets_those():
     X, y = _cancer()
     search = KernelSearchCV(SVC(probability=True), C=[0.1], cv="leave_one_out")
     either = make_scorer(roc_auc_score, response_method=("predict_proba", "decision_function"))
-    found = search.set_params(scoring=either).fit(X, y)
-    assert found.best_score_ == search.set_params(scoring="roc_auc").fit(X, y).best_score_
+    fitted_search = search.set_params(scoring=either).fit(X, y)
+    assert fitted_search.best_score_ == search.set_params(scoring="roc_auc").fit(X, y).best_score_
 
 
 def test_a_setting_that_takes_too_long_loses_no_other():
     X, y = _cancer()
 
-    found = KernelSearchCV(SVC(), C=[0.1, 1.0], cv="leave_one_out", max_seconds_per_fit=20.0).fit(X, y)
-    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv="leave_one_out", max_seconds_per_fit=20.0).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     slow = KernelSearchCV(SVC(), C=[0.1, 1.0], cv="leave_one_out", max_seconds_per_fit=1e-6)
     with pytest.raises(TimeoutError, match=r"time limit.*raise max_seconds_per_fit"):
         slow.fit(X, y)

@@ -59,32 +59,38 @@ def searched(request):
 
 
 def test_every_candidate_has_its_turn_and_the_best_ones_see_all_rows(searched):
-    found = searched[2]
-    assert [one.n_rows for one in found.rounds] == list(SIZES)
-    assert all(one.n_judged == one.n_planned for one in found.rounds)
-    assert {(cell.choice, cell.C) for cell in found.cells} >= {
+    search_result = searched[2]
+    assert [one.n_rows for one in search_result.rounds] == list(SIZES)
+    assert all(one.n_judged == one.n_planned for one in search_result.rounds)
+    assert {(cell.choice, cell.C) for cell in search_result.cells} >= {
         (choice, 10.0**power) for choice in KERNELS for power in range(-2, 4)
     }
-    assert len(found.cells) == found.n_planned >= found.rounds[0].n_judged  # more beyond the edges of the grid
-    assert found.rounds[0].n_judged > 2 * found.rounds[1].n_judged > 2 * found.rounds[2].n_judged
-    assert found.best.n_rows == SIZES[-1]
-    assert sum(cell.n_rows == SIZES[-1] for cell in found.cells) == found.rounds[-1].n_judged
+    assert (
+        len(search_result.cells) == search_result.n_planned >= search_result.rounds[0].n_judged
+    )  # more beyond the edges of the grid
+    assert (
+        search_result.rounds[0].n_judged > 2 * search_result.rounds[1].n_judged > 2 * search_result.rounds[2].n_judged
+    )
+    assert search_result.best.n_rows == SIZES[-1]
+    assert sum(cell.n_rows == SIZES[-1] for cell in search_result.cells) == search_result.rounds[-1].n_judged
 
 
 def test_rounds_choose_as_well_as_a_search_on_all_rows(searched):
-    folds, goal, found = searched
-    whole = search(folds, goal)
-    assert len(whole.rounds) == 1
-    assert found.best.figure >= whole.best.figure - 0.005
-    same = [cell for cell in whole.cells if cell.candidate == found.best.candidate]
-    assert [cell.figure for cell in same] == [pytest.approx(found.best.figure, abs=0.005)]
+    folds, goal, search_result = searched
+    full_search = search(folds, goal)
+    assert len(full_search.rounds) == 1
+    assert search_result.best.figure >= full_search.best.figure - 0.005
+    same = [cell for cell in full_search.cells if cell.candidate == search_result.best.candidate]
+    assert [cell.figure for cell in same] == [pytest.approx(search_result.best.figure, abs=0.005)]
 
 
 def test_a_search_in_rounds_is_deterministic(searched):
-    folds, goal, found = searched
+    folds, goal, search_result = searched
     again = search(folds, goal, sizes=SIZES)
-    assert [replace(cell, seconds=0.0) for cell in again.cells] == [replace(cell, seconds=0.0) for cell in found.cells]
-    assert (again.rounds, again.extended) == (found.rounds, found.extended)
+    assert [replace(cell, seconds=0.0) for cell in again.cells] == [
+        replace(cell, seconds=0.0) for cell in search_result.cells
+    ]
+    assert (again.rounds, again.extended) == (search_result.rounds, search_result.extended)
 
 
 def stopped_at(n_reports, folds, goal, **options):
@@ -100,22 +106,24 @@ def stopped_at(n_reports, folds, goal, **options):
 
 @pytest.mark.parametrize("n_reports", [20, 130, 160])
 def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_reports):
-    whole = bent_in_rounds("classes")
-    found = stopped_at(n_reports, *bent("classes"), sizes=SIZES)
-    assert found.stopped == "interrupted"
-    assert len(found.cells) >= n_reports / 3 or len(found.rounds) > 1
+    full_search = bent_in_rounds("classes")
+    search_result = stopped_at(n_reports, *bent("classes"), sizes=SIZES)
+    assert search_result.stopped == "interrupted"
+    assert len(search_result.cells) >= n_reports / 3 or len(search_result.rounds) > 1
     if n_reports > 20:
-        assert {cell.choice.family for cell in found.cells} == {"linear", "polynomial", "rbf"}
-    n_rounds = len(found.rounds)
-    assert [one.n_judged for one in found.rounds[:-1]] == [one.n_judged for one in whole.rounds[: n_rounds - 1]]
-    assert found.rounds[-1].n_judged < whole.rounds[n_rounds - 1].n_planned
+        assert {cell.choice.family for cell in search_result.cells} == {"linear", "polynomial", "rbf"}
+    n_rounds = len(search_result.rounds)
+    assert [one.n_judged for one in search_result.rounds[:-1]] == [
+        one.n_judged for one in full_search.rounds[: n_rounds - 1]
+    ]
+    assert search_result.rounds[-1].n_judged < full_search.rounds[n_rounds - 1].n_planned
     # The leader is judged first in the next round, so that others are compared with it.
-    judged = [cell for cell in found.cells if cell.n_rows == found.best.n_rows]
-    assert found.best.errors == min(judged, key=lambda cell: cell.rank).errors
-    said = search_prose.ended_early(found)
-    judged = f"all {found.n_planned} candidates had been judged"
-    how_far = [f"{len(found.cells)} of 36 candidates", f"{judged}, none of them on all rows"]
-    last = found.rounds[-1]
+    judged = [cell for cell in search_result.cells if cell.n_rows == search_result.best.n_rows]
+    assert search_result.best.errors == min(judged, key=lambda cell: cell.rank).errors
+    said = search_prose.ended_early(search_result)
+    judged = f"all {search_result.n_planned} candidates had been judged"
+    how_far = [f"{len(search_result.cells)} of 36 candidates", f"{judged}, none of them on all rows"]
+    last = search_result.rounds[-1]
     how_far += [f"{judged}, {last.n_judged} of the best {last.n_planned} on all rows"]
     assert f"interrupted after {how_far[n_rounds - 1]}" in said
 
@@ -143,7 +151,7 @@ def test_a_part_of_the_rows_has_every_class_in_its_share():
 def test_errors_on_a_part_of_the_validation_rows_stand_for_all_of_them(monkeypatch):
     folds, goal = bent("classes")
     options = dict(kernels=KERNELS[:1], C_grid=[1.0], sizes=(40, 300))
-    (whole,) = stopped_at(3, folds, goal, **options).cells  # the first round has three machines
+    (full_cell,) = stopped_at(3, folds, goal, **options).cells  # the first round has three machines
     monkeypatch.setattr("mercer.model_selection.search.row_rules._FEWEST_VALIDATION", 75)
     monkeypatch.setattr("mercer.model_selection.search.row_rules._VALIDATION", 1)
     fold = part_of(folds[0], 40)
@@ -154,10 +162,10 @@ def test_errors_on_a_part_of_the_validation_rows_stand_for_all_of_them(monkeypat
         np.testing.assert_array_equal(fold.truth[rows], folds[0].truth[of_all][same.argmax(axis=1)])
     assert len(fold.X) == 115
     (cell,) = stopped_at(3, folds, goal, **options).cells
-    assert cell.n_rows == whole.n_rows == 40
+    assert cell.n_rows == full_cell.n_rows == 40
     assert all(error % 2 == 0 for error in cell.errors)  # each wrong one stands for two rows
-    assert cell.errors != whole.errors
-    assert cell.figure == pytest.approx(whole.figure, abs=0.06)
+    assert cell.errors != full_cell.errors
+    assert cell.figure == pytest.approx(full_cell.figure, abs=0.06)
 
 
 def test_a_part_of_the_rows_covers_the_numbers():
@@ -211,9 +219,11 @@ def test_neighbours_differ_by_one_step_of_one_parameter():
 
 
 def test_rounds_in_words(searched):
-    found = searched[2]
-    assert search_prose.rounds(replace(found, rounds=(Round(300, 36, 36),))) == ""
-    early = replace(found, rounds=(Round(40, 36, 36), Round(120, 12, 12), Round(300, 7, 2)), stopped="time limit")
+    search_result = searched[2]
+    assert search_prose.rounds(replace(search_result, rounds=(Round(300, 36, 36),))) == ""
+    early = replace(
+        search_result, rounds=(Round(40, 36, 36), Round(120, 12, 12), Round(300, 7, 2)), stopped="time limit"
+    )
     assert search_prose.rounds(early) == (
         "To save time, candidates were judged in rounds, and the better ones went on to more rows: all 36 with 40 "
         "training rows a fold, 12 with 120 and 2 of 7 with all 300."
@@ -222,7 +232,7 @@ def test_rounds_in_words(searched):
     assert "the linear machines and 2 of the best 7 on all rows" in search_prose.ended_early(
         replace(early, n_linear_first=6)
     )
-    assert search_prose.ended_early(found) == ""
+    assert search_prose.ended_early(search_result) == ""
 
 
 def test_the_plan_in_words():
@@ -271,11 +281,11 @@ def test_only_linear_machines_are_tried_if_a_kernel_takes_too_long(monkeypatch):
 
 def test_a_study_says_why_it_tries_linear_machines_alone(monkeypatch):
     monkeypatch.setattr("mercer.studies.plan.growth", lambda n_rows, larger, is_linear=False: 1.0 if is_linear else 1e9)
-    found = study(three_classes(90), "kind", n_folds=2, max_seconds=60.0)
-    assert {cell.choice.family for cell in found.search.cells} == {"linear"}
-    assert found.cuts[0].startswith("Only linear machines were tried: a machine with a kernel would take about")
-    text = render(found)
-    assert html.escape(found.cuts[0]) in text
+    studied = study(three_classes(90), "kind", n_folds=2, max_seconds=60.0)
+    assert {cell.choice.family for cell in studied.search.cells} == {"linear"}
+    assert studied.cuts[0].startswith("Only linear machines were tried: a machine with a kernel would take about")
+    text = render(studied)
+    assert html.escape(studied.cuts[0]) in text
     assert "Gamma says" not in text
 
 
@@ -302,10 +312,10 @@ def test_rivals_are_chosen_with_as_many_rows_as_the_machine(n_rows, words):
             return super().errors(fold, settings, deadline)
 
     best = cell("rbf", 1.0, (0, 0, 0), n_rows)
-    found = SearchResult((best,), 1, "", (), 0.0, (Round(n_rows, 1, 1),), 30)
+    search_result = SearchResult((best,), 1, "", (), 0.0, (Round(n_rows, 1, 1),), 30)
     assert len(choose_rivals(folds, [Seeing(goal)], n_rows, 30, TimeBudget(None))) == 1
     assert set(seen) == ({n_rows} if words else {300})
-    said = search_prose.rivals(found, ["logistic regression", "nearest neighbours"])
+    said = search_prose.rivals(search_result, ["logistic regression", "nearest neighbours"])
     assert said == (words and f"The settings of {RIVALS} were chosen with {words} {AND_FITTED}")
 
 
@@ -317,11 +327,11 @@ def test_a_search_under_a_time_limit_comes_before_the_rivals():
 
 
 def test_figures_of_fewer_rows_are_in_italics(searched):
-    found = searched[2]
-    figure = search_display(found, "{:.3f}".format).to_figure()
-    last = {(cell.choice, cell.C) for cell in found.cells if cell.n_rows == found.n_rows}
+    search_result = searched[2]
+    figure = search_display(search_result, "{:.3f}".format).to_figure()
+    last = {(cell.choice, cell.C) for cell in search_result.cells if cell.n_rows == search_result.n_rows}
     upright = [text for axes in figure.axes for text in axes.texts if text.get_style() == "normal"]
-    assert len(upright) == len(last) < len({(cell.choice, cell.C) for cell in found.cells})
+    assert len(upright) == len(last) < len({(cell.choice, cell.C) for cell in search_result.cells})
 
 
 def test_a_study_that_is_stopped_before_the_last_round_is_reported_as_such(monkeypatch):
@@ -334,9 +344,9 @@ def test_a_study_that_is_stopped_before_the_last_round_is_reported_as_such(monke
             pressed.append(True)
             signal.raise_signal(signal.SIGINT)
 
-    found = study(mixed_frame(160).drop(columns="row"), "outcome", n_folds=2, progress=progress)
-    assert (found.search.best.n_rows, found.search.n_rows) == (20, 60)
-    page = " ".join(render(found).split())
+    studied = study(mixed_frame(160).drop(columns="row"), "outcome", n_folds=2, progress=progress)
+    assert (studied.search.best.n_rows, studied.search.n_rows) == (20, 60)
+    page = " ".join(render(studied).split())
     for text in (
         "had been judged, none of them on all rows; a full one may find a better machine.",
         "The chosen one was judged with 20 of 60.",

@@ -171,8 +171,8 @@ def test_every_fold_has_an_encoding_of_its_own():
 )
 def test_the_search_counts_what_libsvm_counts(choice, frame):
     folds = folds_of(frame, frame.columns[-1])
-    found = search(folds, goal_of(folds), kernels=[choice], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
-    for cell in found.cells:
+    search_result = search(folds, goal_of(folds), kernels=[choice], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
+    for cell in search_result.cells:
         expected = []
         for fold in folds:
             X, codes = fold.X[fold.train], fold.truth[fold.train]
@@ -219,10 +219,10 @@ def test_ties_go_to_the_simpler_machine():
 def test_the_grid_is_extended_once_beyond_the_edge_of_the_best_cell():
     folds = folds_of(three_classes(), "kind")
     kernels = [KernelChoice("rbf", gamma_factor=factor) for factor in (1e-6, 4e-6)]
-    found = search(folds, goal_of(folds), kernels=kernels, C_grid=[1e-3, 1e-2])
-    assert set(found.extended) <= {"C", "gamma"}
-    assert found.extended
-    extra = {(cell.choice.gamma_factor, cell.C) for cell in found.cells} - {
+    search_result = search(folds, goal_of(folds), kernels=kernels, C_grid=[1e-3, 1e-2])
+    assert set(search_result.extended) <= {"C", "gamma"}
+    assert search_result.extended
+    extra = {(cell.choice.gamma_factor, cell.C) for cell in search_result.cells} - {
         (factor, C) for factor in (1e-6, 4e-6) for C in (1e-3, 1e-2)
     }
     assert extra
@@ -241,14 +241,16 @@ def test_a_search_that_is_stopped_keeps_its_finished_cells():
         if progress.done >= 7:
             interruption.request()
 
-    found = search(folds, goal_of(folds), interruption=interruption, progress=stop_later)
-    assert found.stopped == "interrupted"
+    search_result = search(folds, goal_of(folds), interruption=interruption, progress=stop_later)
+    assert search_result.stopped == "interrupted"
     assert seen[-1].stopped == "interrupted"
     assert not any(state.stopped for state in seen[:-1])
-    assert 3 <= len(found.cells) < 36
-    assert found.n_planned == 36
-    whole = search(folds, goal_of(folds))
-    assert [cell.errors for cell in found.cells] == [cell.errors for cell in whole.cells[: len(found.cells)]]
+    assert 3 <= len(search_result.cells) < 36
+    assert search_result.n_planned == 36
+    full_search = search(folds, goal_of(folds))
+    assert [cell.errors for cell in search_result.cells] == [
+        cell.errors for cell in full_search.cells[: len(search_result.cells)]
+    ]
 
 
 def test_cells_that_did_not_reach_the_optimum_say_how_they_ended(monkeypatch):
@@ -256,11 +258,11 @@ def test_cells_that_did_not_reach_the_optimum_say_how_they_ended(monkeypatch):
     frame = mixed_frame(90).drop(columns=["row", "unit"])
     kernels = [KernelChoice("linear"), KernelChoice("rbf", 1 / 16), KernelChoice("rbf"), KernelChoice("rbf", 4.0)]
     folds = folds_of(frame, "outcome")
-    found = search(folds, goal_of(folds), kernels=kernels, C_grid=[1e9], tol=1e-12, extend=False)
-    unfinished = [cell for cell in found.cells if cell.unfinished]
+    search_result = search(folds, goal_of(folds), kernels=kernels, C_grid=[1e9], tol=1e-12, extend=False)
+    unfinished = [cell for cell in search_result.cells if cell.unfinished]
     assert unfinished
     assert {status for cell in unfinished for status in cell.unfinished} <= {Status.MAX_ITER, Status.STALLED}
-    assert [cell.place.replace("\u00a0", " ") for cell in found.cells] == [
+    assert [cell.place.replace("\u00a0", " ") for cell in search_result.cells] == [
         "linear machine, C = 1e+09",
         "Gaussian kernel, C = 1e+09, gamma = 1/16 of the usual value",
         "Gaussian kernel, C = 1e+09, gamma = the usual value",

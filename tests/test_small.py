@@ -82,11 +82,11 @@ def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
     """Compared with kernel values in NumPy, with weights, duplicates and a constant column."""
     X, y, weights = weighted_duplicates(n, seed)
     solution = solve(c_svc(y, C * weights), Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X)))
-    said, found = solution.certificate, solution.certificate.verify()
+    said, recomputed = solution.certificate, solution.certificate.verify()
     assert said.status is Status.OPTIMAL
     for name in ("primal", "kkt_violation", "dual_infeasibility", "n_free", "n_bounded"):
-        assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), name
-    ours, theirs = (dual_objective(one, solution.beta) for one in (said, found))
+        assert getattr(said, name) == pytest.approx(getattr(recomputed, name), rel=1e-9, abs=1e-9), name
+    ours, theirs = (dual_objective(one, solution.beta) for one in (said, recomputed))
     assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-9)
     assert said.dual_infeasibility <= 1e-15 * np.abs(solution.beta).sum()
 
@@ -116,11 +116,11 @@ def test_fits_begun_in_single_precision_end_with_true_certificates(in_single, n,
         assert native.solve() == 1
         assert "in single precision first" in native.solved.solution(0).reason
     solution = solve(problem, gram, control=Control(Limits(tol=tol)))
-    said, found = solution.certificate, solution.certificate.verify()
+    said, recomputed = solution.certificate, solution.certificate.verify()
     assert said.status is Status.OPTIMAL
-    assert found.kkt_violation <= tol
+    assert recomputed.kkt_violation <= tol
     for name in ("primal", "dual", "kkt_violation", "dual_infeasibility", "n_free", "n_bounded"):
-        assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), name
+        assert getattr(said, name) == pytest.approx(getattr(recomputed, name), rel=1e-9, abs=1e-9), name
 
 
 def test_threads_change_no_bit_of_fits_begun_in_single_precision():
@@ -176,9 +176,9 @@ def test_a_problem_alone_asks_whether_to_stop(in_single):
     assert left.n_iter > 0
     assert left.beta.any()
     assert left.certificate.kkt_violation > 1e-3
-    found = evaluate(problem, gram, left.beta)
-    assert left.certificate.kkt_violation == pytest.approx(found.violation, abs=1e-9)
-    assert left.certificate.dual == pytest.approx(found.dual, rel=1e-9)
+    evaluation = evaluate(problem, gram, left.beta)
+    assert left.certificate.kkt_violation == pytest.approx(evaluation.violation, abs=1e-9)
+    assert left.certificate.dual == pytest.approx(evaluation.dual, rel=1e-9)
 
 
 def test_a_fit_stopped_in_single_precision_does_not_continue_in_double():
@@ -330,13 +330,13 @@ def test_working_sets_end_at_the_same_optimum(p, scheme, n_jobs, monkeypatch):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 1200)
     X = rng.normal(size=(1200, p)) + 10.0 / p * labels[:, None]
-    found = []
+    fits = []
     for most, way in ((1200, "all variables at once"), (320, "by working sets")):
         monkeypatch.setattr(small, "_WHOLE_MATRIX", most)
         gram = Gram(RBF(gamma=1.0 / p), as_data(X), n_jobs=n_jobs)
-        found.append((gram, train(gram, labels, 4, 1.0, scheme=scheme, control=Control(Limits(tol=1e-5)))))
-        assert all(one.reason.endswith(way) for one in found[-1][1].solutions)
-    (whole_gram, whole), (gram, by_sets) = found
+        fits.append((gram, train(gram, labels, 4, 1.0, scheme=scheme, control=Control(Limits(tol=1e-5)))))
+        assert all(one.reason.endswith(way) for one in fits[-1][1].solutions)
+    (whole_gram, at_once), (gram, by_sets) = fits
     assert {s.status for s in by_sets.solutions} == {Status.OPTIMAL}
     counts = np.bincount(labels)
     assert whole_gram.n_values == (1200**2 if scheme == "ovr" else (1200**2 + (counts**2).sum()) // 2)
@@ -344,7 +344,7 @@ def test_working_sets_end_at_the_same_optimum(p, scheme, n_jobs, monkeypatch):
         assert gram.n_values <= 1200**2
     K = RBF(gamma=1.0 / p).block(as_data(X), as_data(X))
     np.testing.assert_allclose(
-        K @ by_sets.coefficients + by_sets.biases, K @ whole.coefficients + whole.biases, atol=1e-3
+        K @ by_sets.coefficients + by_sets.biases, K @ at_once.coefficients + at_once.biases, atol=1e-3
     )
     for one in by_sets.solutions:
         assert one.certificate.verify().kkt_violation == pytest.approx(one.certificate.kkt_violation, abs=1e-12)
@@ -358,8 +358,8 @@ def test_max_iter_is_for_each_problem_and_a_start_continues():
     stopped = solve_all(gram, *pairs_of(labels, 3), limits=Limits(max_iter=4))
     assert [(s.n_iter, s.status) for s in stopped] == [(4, Status.MAX_ITER)] * 3
     ended = solve_all(gram, *pairs_of(labels, 3, starts=[s.beta for s in stopped]))
-    whole = solve_all(gram, *pairs_of(labels, 3))
-    for ours, theirs in zip(ended, whole, strict=True):
+    finished = solve_all(gram, *pairs_of(labels, 3))
+    for ours, theirs in zip(ended, finished, strict=True):
         assert ours.certificate.dual == pytest.approx(theirs.certificate.dual, rel=1e-12)
 
 
@@ -389,14 +389,14 @@ def unfinished(monkeypatch, calls):
 @pytest.mark.parametrize("max_iter", [-1, 3, 20, 25, 40])
 def test_the_other_solver_continues_from_the_current_point(monkeypatch, max_iter):
     X, y = blobs(200)
-    whole = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)))
+    finished = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)))
     unfinished(monkeypatch, 20)
     gram = Gram(RBF(gamma=0.5), as_data(X))
     solution = solve(c_svc(y, 10.0), gram, control=Control(Limits(max_iter=max_iter)))
     assert solution.n_kernel_values == gram.n_values == solution.certificate.n_kernel_values
     if max_iter < 0:
         assert solution.status is Status.OPTIMAL
-        assert solution.certificate.dual == pytest.approx(whole.certificate.dual, rel=1e-6)
+        assert solution.certificate.dual == pytest.approx(finished.certificate.dual, rel=1e-6)
         assert solution.n_iter > 20
         assert solution.trace[0].dual > 0.0
     else:
@@ -437,15 +437,15 @@ def test_the_number_of_threads_changes_no_result():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(1200, 4)), rng.integers(0, 3, 1200)
     for limit in (0, 13_000_000, 30_000_000, None):
-        found = []
+        fits = []
         for n_jobs in (1, 2, 64):
             gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=n_jobs, memory_limit=limit)
             machines = train(gram, labels, 3, 1.0)
-            found.append(machines.coefficients)
+            fits.append(machines.coefficients)
             allowed = max(3_000_000, gram.memory_limit)
             assert gram.arena.nbytes <= allowed
-        for other in found[1:]:
-            np.testing.assert_array_equal(found[0], other)
+        for other in fits[1:]:
+            np.testing.assert_array_equal(fits[0], other)
 
 
 def test_a_stop_by_the_callback_ends_all_later_problems(monkeypatch):
@@ -553,18 +553,18 @@ def test_a_problem_that_was_not_begun_is_evaluated_alone(k, class_weight, monkey
     def fitted():
         return stopped_after(k, SVC(C=3.0, class_weight=class_weight), X, y, weights)
 
-    found = fitted()
+    machines = fitted()
     monkeypatch.setattr(small.Solved, "leave", lambda *_: False)
     alone = fitted()
-    assert found._solutions.statuses == [Status.OPTIMAL] * k + [Status.INTERRUPTED] * (45 - k)
-    assert found._solutions.statuses == alone._solutions.statuses
-    np.testing.assert_array_equal(found.dual_coef_, alone.dual_coef_)
-    np.testing.assert_array_equal(found.intercept_, alone.intercept_)
+    assert machines._solutions.statuses == [Status.OPTIMAL] * k + [Status.INTERRUPTED] * (45 - k)
+    assert machines._solutions.statuses == alone._solutions.statuses
+    np.testing.assert_array_equal(machines.dual_coef_, alone.dual_coef_)
+    np.testing.assert_array_equal(machines.intercept_, alone.intercept_)
     for name in ("status", "n_support", "n_free", "n_bounded", "n_iter", "tol"):
-        assert getattr(found.certificate_, name) == getattr(alone.certificate_, name), name
+        assert getattr(machines.certificate_, name) == getattr(alone.certificate_, name), name
     for name in ("primal", "dual", "gap", "kkt_violation", "dual_infeasibility"):
-        assert getattr(found.certificate_, name) == pytest.approx(getattr(alone.certificate_, name), rel=1e-12), name
-    for one, other in zip(found._solutions, alone._solutions, strict=True):
+        assert getattr(machines.certificate_, name) == pytest.approx(getattr(alone.certificate_, name), rel=1e-12), name
+    for one, other in zip(machines._solutions, alone._solutions, strict=True):
         assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-12)
         assert one.certificate.verify().kkt_violation == pytest.approx(other.certificate.kkt_violation, abs=1e-9)
 

@@ -61,11 +61,11 @@ def test_blocks_of_weights_that_depend_on_each_other_reach_the_optimum(l1_ratio,
     X = np.concatenate([np.eye(10)[column] for column in codes.T], axis=1)
     y = (X @ rng.normal(size=(40, 3)) + rng.gumbel(size=(120, 3))).argmax(axis=1)
     about = dict(penalty="elasticnet", l1_ratio=l1_ratio, C=100.0, tol=1e-6)
-    whole = LogisticRegression(**about).fit(X, y)
+    full_steps = LogisticRegression(**about).fit(X, y)
     monkeypatch.setattr("mercer.solvers.rows.softmax_lasso._LARGEST_BLOCK", 40)
     blocks = LogisticRegression(**about).fit(stored(X), y)
     assert blocks.certificate_.status is blocks.certificate_.verify().status is Status.OPTIMAL
-    assert blocks.certificate_.primal == pytest.approx(whole.certificate_.primal, rel=2e-6)
+    assert blocks.certificate_.primal == pytest.approx(full_steps.certificate_.primal, rel=2e-6)
     assert blocks.certificate_.n_iter <= 60  # 150 steps and more without those for all blocks, and then no progress
 
 
@@ -120,11 +120,11 @@ def test_large_tables_have_the_machine_of_small_ones(monkeypatch):
     expected = LogisticRegression(tol=1e-9).fit(X, y)
     monkeypatch.setattr("mercer.problems.softmax._WORK", 4_000)
     monkeypatch.setattr(softmax_newton, "_SMALL", 0.0)
-    found = LogisticRegression(tol=1e-9).fit(X, y)
-    assert type(found.certificate_) is type(expected.certificate_)
-    assert (found.spec_, found.certificate_.tol) == (expected.spec_, expected.certificate_.tol)
-    assert found.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-9)
-    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-4)
+    machine = LogisticRegression(tol=1e-9).fit(X, y)
+    assert type(machine.certificate_) is type(expected.certificate_)
+    assert (machine.spec_, machine.certificate_.tol) == (expected.spec_, expected.certificate_.tol)
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-9)
+    np.testing.assert_allclose(machine.coef_, expected.coef_, atol=1e-4)
 
 
 @pytest.mark.parametrize("rows", [np.asarray, sp.csr_array])
@@ -194,14 +194,14 @@ def test_a_wide_table_without_a_penalty_is_separable():
 def test_a_false_dual_point_has_no_gap():
     X, y = table((60, 4, 3))
     problem = SoftmaxProblem(TableRows(X, y.astype(float)), 3, 1.0)
-    found = solve(problem, Control(Limits(tol=1e-8, tol_gap=1e-8)))
-    evidence = found.certificate.evidence
-    for beta in (np.zeros_like(found.beta), 0.5 * found.beta, found.beta + 0.3, 1e3 * found.beta):
-        worse = type(evidence)(problem, found.w, beta).evaluate()
-        assert worse.primal - worse.gap <= found.certificate.primal
-        assert worse.gap >= found.certificate.gap
-    away = type(evidence)(problem, found.w + 0.1, found.beta).evaluate()
-    assert away.primal - away.gap <= found.certificate.primal
+    solution = solve(problem, Control(Limits(tol=1e-8, tol_gap=1e-8)))
+    evidence = solution.certificate.evidence
+    for beta in (np.zeros_like(solution.beta), 0.5 * solution.beta, solution.beta + 0.3, 1e3 * solution.beta):
+        worse = type(evidence)(problem, solution.w, beta).evaluate()
+        assert worse.primal - worse.gap <= solution.certificate.primal
+        assert worse.gap >= solution.certificate.gap
+    away = type(evidence)(problem, solution.w + 0.1, solution.beta).evaluate()
+    assert away.primal - away.gap <= solution.certificate.primal
 
 
 # The functions of the rows, against slow ones.
@@ -213,11 +213,11 @@ def test_shares_losses_and_entropies():
     charges[3] = 0.0
     shares, losses = shares_of(z, codes)
     p = softmax(z, axis=1)
-    own = np.eye(4)[codes]
-    np.testing.assert_allclose(shares, np.where(own > 0.0, 0.0, p), rtol=1e-12)
+    is_true_class = np.eye(4)[codes]
+    np.testing.assert_allclose(shares, np.where(is_true_class > 0.0, 0.0, p), rtol=1e-12)
     np.testing.assert_allclose(losses, -log_softmax(z, axis=1)[np.arange(50), codes], rtol=1e-9, atol=1e-15)
     beta = beta_of(shares, codes, charges)
-    np.testing.assert_allclose(beta, charges[:, None] * (own - p), atol=1e-15)
+    np.testing.assert_allclose(beta, charges[:, None] * (is_true_class - p), atol=1e-15)
     np.testing.assert_allclose(near_softmax(beta, codes, charges), shares * (charges > 0.0)[:, None], atol=1e-15)
     terms = softmax_terms(z, shares, codes)
     np.testing.assert_allclose(terms.losses - terms.entropies + terms.moved, 0.0, atol=1e-11)  # KL(p, p) = 0
@@ -235,22 +235,22 @@ def test_coefficients_are_balanced_within_the_simplex():
     rng = np.random.default_rng(0)
     codes, charges = np.arange(60) % 3, rng.random(60)
     shares = 0.3 * rng.random((60, 3))
-    found = balanced(beta_of(shares, codes, charges), codes, charges)
-    np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-14)
-    again = beta_of(near_softmax(found, codes, charges), codes, charges)
-    np.testing.assert_allclose(again, found, atol=1e-14)
+    balanced_beta = balanced(beta_of(shares, codes, charges), codes, charges)
+    np.testing.assert_allclose(balanced_beta.sum(axis=0), 0.0, atol=1e-14)
+    again = beta_of(near_softmax(balanced_beta, codes, charges), codes, charges)
+    np.testing.assert_allclose(again, balanced_beta, atol=1e-14)
 
 
 @pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
 def test_pieces_are_all_rows_in_order(stored, monkeypatch):
     monkeypatch.setattr("mercer.problems.softmax._WORK", 300)
     X = np.where(np.random.default_rng(0).random((37, 6)) < 0.4, 0.0, 1.0) * np.arange(1, 38)[:, None]
-    found = [
+    blocks = [
         (rows, part if isinstance(part, np.ndarray) else part.toarray()) for rows, part in row_blocks(stored(X), 2)
     ]
-    assert len(found) > 3
-    np.testing.assert_array_equal(np.vstack([part for _, part in found]), X)
-    assert [rows.start for rows, _ in found][1:] == [rows.stop for rows, _ in found][:-1]
+    assert len(blocks) > 3
+    np.testing.assert_array_equal(np.vstack([part for _, part in blocks]), X)
+    assert [rows.start for rows, _ in blocks][1:] == [rows.stop for rows, _ in blocks][:-1]
 
 
 @pytest.mark.parametrize("refines", [False, True])

@@ -88,12 +88,12 @@ def test_every_problem_is_solved(case, kernel):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_all_solver_paths_find_the_same_optimum(C, n_jobs):
     X, y = blobs(n=150)
-    found = []
+    objectives = []
     for way in WAYS:
         with going(way):
-            found.append(solved(X, y, C, n_jobs=n_jobs))
-    for other in found[1:]:
-        same_optimum(found[0], other)
+            objectives.append(solved(X, y, C, n_jobs=n_jobs))
+    for other in objectives[1:]:
+        same_optimum(objectives[0], other)
 
 
 def _record_blocks(monkeypatch):
@@ -217,11 +217,11 @@ def test_a_limit_within_smaller_boxes_leaves_the_best_point_before(steps):
     X, y = blobs(n=1000, p=8)
     ended = solved(X, y, 1e4, RBF(gamma=0.01), Limits(tol=1e-3, max_iter=steps))
     before = solved(X, y, 1e4, RBF(gamma=0.01), Limits(tol=1e-3, max_iter=2_000))
-    found = plain.figures(plain.gaussian(X, X, 0.01), y, 1e4, ended.beta, ended.bias)
+    textbook = plain.figures(plain.gaussian(X, X, 0.01), y, 1e4, ended.beta, ended.bias)
     assert ended.status is Status.MAX_ITER
     assert ended.n_iter == steps
     assert ended.certificate.dual >= before.certificate.dual
-    assert ended.certificate.kkt_violation >= found.violation - 1e-9 * found.scale
+    assert ended.certificate.kkt_violation >= textbook.violation - 1e-9 * textbook.scale
 
 
 @pytest.mark.parametrize("stored", ["dense", "long rows", "CSR", "bits"])
@@ -288,10 +288,10 @@ def test_neither_clock_nor_threads_change_a_bit_of_a_machine_on_working_sets(mak
 def test_working_sets_of_a_problem_that_is_really_large():
     X, y = blobs(n=3000, p=4)
     solution = solved(X, y, 10.0, limits=Limits(tol=1e-6))
-    found = plain.figures(plain.gaussian(X, X, 0.5), y, 10.0, solution.beta, solution.bias)
+    textbook = plain.figures(plain.gaussian(X, X, 0.5), y, 10.0, solution.beta, solution.bias)
     assert solution.status is Status.OPTIMAL
-    assert found.violation <= 1e-6 + 1e-12 * found.scale
-    assert -1e-12 <= found.relative_gap <= 1e-6
+    assert textbook.violation <= 1e-6 + 1e-12 * textbook.scale
+    assert -1e-12 <= textbook.relative_gap <= 1e-6
 
 
 @every_pair(
@@ -378,24 +378,24 @@ def in_single_precision():
 @contextmanager
 def evaluations():
     """Record the points that the driver evaluates, each with its evaluation."""
-    found = []
+    points = []
 
     def watched(problem, gram, beta, *args, **how):
-        found.append((beta.copy(), evaluate(problem, gram, beta, *args, **how)))
-        return found[-1][1]
+        points.append((beta.copy(), evaluate(problem, gram, beta, *args, **how)))
+        return points[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.solvers.certified_rounds.evaluate", watched)
-        yield found
+        yield points
 
 
 def test_a_small_table_has_values_in_single_precision_where_that_is_asked_for():
     X, y = blobs(n=40, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     beta = solve(problem, gram).beta
-    assert not evaluate(problem, gram, beta).known.value_error.any()
+    assert not evaluate(problem, gram, beta).evaluated_point.value_error.any()
     with in_single_precision():
-        assert evaluate(problem, gram, beta).known.value_error.any()
+        assert evaluate(problem, gram, beta).evaluated_point.value_error.any()
 
 
 @pytest.mark.full
@@ -433,17 +433,19 @@ def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_poin
             return
     said, K = solution.certificate, kernel.block(as_data(X), as_data(X))
     for beta, evaluation in evaluated:
-        assert (np.abs(evaluation.values - K @ beta) <= evaluation.known.value_error + evaluation.rounding).all()
+        assert (
+            np.abs(evaluation.values - K @ beta) <= evaluation.evaluated_point.value_error + evaluation.rounding
+        ).all()
     with np.errstate(invalid="ignore"):  # 0 times C = inf, in a primal objective that is not checked
-        found = plain.figures(K, y, penalties, solution.beta, solution.bias)
-    slack = 1e-9 * found.scale
-    assert said.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=slack)
-    assert said.dual == pytest.approx(found.dual, rel=1e-9, abs=slack * max(1.0, np.abs(solution.beta).sum()))
-    assert found.infeasibility <= 1e-12 * max(1.0, np.abs(solution.beta).sum())
-    assert (said.status is Status.OPTIMAL) == (found.violation <= 1e-3 + slack)
+        textbook = plain.figures(K, y, penalties, solution.beta, solution.bias)
+    slack = 1e-9 * textbook.scale
+    assert said.kkt_violation == pytest.approx(textbook.violation, rel=1e-6, abs=slack)
+    assert said.dual == pytest.approx(textbook.dual, rel=1e-9, abs=slack * max(1.0, np.abs(solution.beta).sum()))
+    assert textbook.infeasibility <= 1e-12 * max(1.0, np.abs(solution.beta).sum())
+    assert (said.status is Status.OPTIMAL) == (textbook.violation <= 1e-3 + slack)
     if np.isfinite(C):
         assert said.status is Status.OPTIMAL
-        assert said.primal == pytest.approx(found.primal, rel=1e-9, abs=slack)
+        assert said.primal == pytest.approx(textbook.primal, rel=1e-9, abs=slack)
 
 
 @pytest.mark.slow
@@ -468,16 +470,16 @@ def test_the_certificate_is_true_on_large_tables_with_default_thresholds(seed):
     rows = np.flatnonzero(weights)
     data = as_data(X[rows].astype(np.float64))
     K = machine.kernel_.block(data, data)
-    found = plain.figures(K, y[rows], C * weights[rows], solution.beta, solution.bias)
+    textbook = plain.figures(K, y[rows], C * weights[rows], solution.beta, solution.bias)
     # The two kernel evaluations differ by rounding, which is large for rows far from their mean.
-    slack = 1e-9 * found.scale + 2.0 * said.decision_error
+    slack = 1e-9 * textbook.scale + 2.0 * said.decision_error
     mass = np.abs(solution.beta).sum()
-    assert said.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=slack)
-    assert said.dual == pytest.approx(found.dual, rel=1e-9, abs=slack * max(1.0, mass))
-    assert said.primal == pytest.approx(found.primal, rel=1e-9, abs=slack * max(1.0, C * n))
-    assert found.infeasibility <= 1e-12 * max(1.0, mass)
+    assert said.kkt_violation == pytest.approx(textbook.violation, rel=1e-6, abs=slack)
+    assert said.dual == pytest.approx(textbook.dual, rel=1e-9, abs=slack * max(1.0, mass))
+    assert said.primal == pytest.approx(textbook.primal, rel=1e-9, abs=slack * max(1.0, C * n))
+    assert textbook.infeasibility <= 1e-12 * max(1.0, mass)
     assert said.status in (Status.OPTIMAL, Status.STALLED)
-    assert said.status is Status.STALLED or found.violation <= 1e-3 + slack
+    assert said.status is Status.STALLED or textbook.violation <= 1e-3 + slack
 
 
 # Warm starts.
@@ -568,12 +570,12 @@ def test_a_tube_without_width_moves_both_variables_of_a_row():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 5))
     y = np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=2500)
-    found = solve(nu_svr(y, 10.0, 1.0), Gram(RBF(gamma=0.2), as_data(X)))
-    assert found.status is Status.OPTIMAL
+    solution = solve(nu_svr(y, 10.0, 1.0), Gram(RBF(gamma=0.2), as_data(X)))
+    assert solution.status is Status.OPTIMAL
     # The same machine, as SVR without a tube.
     absolute = solve(epsilon_svr(y, 10.0, 0.0), Gram(RBF(gamma=0.2), as_data(X)))
-    slack = found.certificate.gap + absolute.certificate.gap
-    assert found.certificate.dual == pytest.approx(absolute.certificate.dual, abs=slack)
+    slack = solution.certificate.gap + absolute.certificate.gap
+    assert solution.certificate.dual == pytest.approx(absolute.certificate.dual, abs=slack)
 
 
 @pytest.mark.parametrize(
@@ -583,13 +585,13 @@ def test_variables_that_end_at_a_bound_start_there(make, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 5))
     problem = make(np.sin(X[:, 0]) + X[:, 1] + rng.normal(size=2500))
-    found = solve(problem, Gram(RBF(gamma=0.05), as_data(X)))
+    solution = solve(problem, Gram(RBF(gamma=0.05), as_data(X)))
     monkeypatch.setattr(working_set, "_AGREED", np.inf)
     from_zero = solve(problem, Gram(RBF(gamma=0.05), as_data(X)))
-    assert (found.status, from_zero.status) == (Status.OPTIMAL, Status.OPTIMAL)
-    slack = found.certificate.gap + from_zero.certificate.gap
-    assert found.certificate.dual == pytest.approx(from_zero.certificate.dual, abs=slack)
-    assert found.n_iter < 0.7 * from_zero.n_iter
+    assert (solution.status, from_zero.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    slack = solution.certificate.gap + from_zero.certificate.gap
+    assert solution.certificate.dual == pytest.approx(from_zero.certificate.dual, abs=slack)
+    assert solution.n_iter < 0.7 * from_zero.n_iter
 
 
 @pytest.mark.parametrize("max_iter", [30, 100, 300])
@@ -597,20 +599,20 @@ def test_a_fit_stopped_while_a_part_is_solved_has_the_point_of_the_part(max_iter
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 5))
     problem = c_svc(np.sign(X[:, 0] + rng.normal(size=2500)), 1.0)
-    found = solve(problem, Gram(RBF(gamma=0.05), as_data(X)), control=Control(Limits(max_iter=max_iter)))
-    assert found.status is Status.MAX_ITER
-    assert found.n_iter <= max_iter
-    assert found.certificate.dual > 0.0
-    assert abs(found.beta.sum()) < 1e-9
+    solution = solve(problem, Gram(RBF(gamma=0.05), as_data(X)), control=Control(Limits(max_iter=max_iter)))
+    assert solution.status is Status.MAX_ITER
+    assert solution.n_iter <= max_iter
+    assert solution.certificate.dual > 0.0
+    assert abs(solution.beta.sum()) < 1e-9
 
 
 def test_a_part_that_is_not_smaller_is_not_fitted():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2400, 3))
-    whole = one_class(np.ones(2400), 0.3)
-    alone = replace(whole, groups=np.arange(2400) // 2)
-    found = solve(alone, Gram(RBF(gamma=0.3), as_data(X)), control=Control(Limits(max_seconds=20.0)))
-    assert np.isfinite(found.certificate.dual)
+    problem = one_class(np.ones(2400), 0.3)
+    alone = replace(problem, groups=np.arange(2400) // 2)
+    solution = solve(alone, Gram(RBF(gamma=0.3), as_data(X)), control=Control(Limits(max_seconds=20.0)))
+    assert np.isfinite(solution.certificate.dual)
 
 
 @pytest.mark.parametrize(
@@ -629,11 +631,11 @@ def test_a_part_whose_rule_does_not_fit_gives_no_start(make, gamma, monkeypatch)
     def n_values():
         return sum(solve(problem, gram).n_kernel_values for problem, gram in tables)
 
-    found = n_values()
+    values = n_values()
     monkeypatch.setattr(working_set, "_MOSTLY_FREE", np.inf)  # a smaller part of the rows is always asked first
-    assert n_values() < 1.1 * found
+    assert n_values() < 1.1 * values
     monkeypatch.setattr(working_set, "_AGREED", -np.inf)
-    assert found < 0.95 * n_values()
+    assert values < 0.95 * n_values()
 
 
 # Limits.
@@ -648,9 +650,9 @@ def test_no_more_than_max_iter_steps(max_iter):
     certificate = solution.certificate
     assert certificate.kkt_violation > 1e-3
     assert certificate.gap > 0.0
-    found = plain.figures(plain.gaussian(X, X, 0.5), y, 1e3, solution.beta, solution.bias)
-    assert certificate.dual == pytest.approx(found.dual, rel=1e-9, abs=1e-9)
-    assert certificate.primal == pytest.approx(found.primal, rel=1e-9)
+    textbook = plain.figures(plain.gaussian(X, X, 0.5), y, 1e3, solution.beta, solution.bias)
+    assert certificate.dual == pytest.approx(textbook.dual, rel=1e-9, abs=1e-9)
+    assert certificate.primal == pytest.approx(textbook.primal, rel=1e-9)
 
 
 @pytest.mark.parametrize("max_iter", [0, 1, 50, 200])
@@ -711,13 +713,13 @@ def far_apart(n=2300, p=100, seed=0):
 
 def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
     """The sizes of the working sets of a fit, without those of a fit to part of the rows, and its solution."""
-    found = []
+    sizes = []
 
     def watched(choose):
         def choosing(self, state):
             chosen = choose(self, state)
             if state.problem.n == len(y):
-                found.append(chosen.size)
+                sizes.append(chosen.size)
             return chosen
 
         return choosing
@@ -726,7 +728,7 @@ def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
         patch.setattr(WorkingSetSolver, "_everything", watched(WorkingSetSolver._everything))
         patch.setattr(WorkingSetSolver, "_select", watched(WorkingSetSolver._select))
         gram = Gram(RBF(gamma=gamma), as_data(X), **of_gram)
-        return found, solve(c_svc(y, C), gram, control=Control(Limits(tol=tol)))
+        return sizes, solve(c_svc(y, C), gram, control=Control(Limits(tol=tol)))
 
 
 @pytest.mark.parametrize(
@@ -765,26 +767,26 @@ def test_otherwise_working_sets_grow_gradually(C, gamma, p, of_gram):
 
 def test_two_variables_a_row_do_not_use_the_whole_matrix():
     X, y = far_apart()
-    found, everything = [], BatchState.take_everything
+    sizes, everything = [], BatchState.take_everything
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchState, "take_everything", lambda state: found.append(state) or everything(state))
+        patch.setattr(BatchState, "take_everything", lambda state: sizes.append(state) or everything(state))
         for problem in (epsilon_svr(y, 10.0, 0.01), c_svc(y, 10.0)):
             solution = solve(problem, Gram(RBF(gamma=0.02), as_data(X)), control=Control(Limits(tol=1e-3)))
             assert solution.status is Status.OPTIMAL
-    assert [state.problem.name for state in found] == ["C-SVC"]
+    assert [state.problem.name for state in sizes] == ["C-SVC"]
 
 
 def test_a_working_set_of_all_variables_is_solved_whole(monkeypatch):
-    found, solving = [], working_set.solve_chosen
+    sizes, solving = [], working_set.solve_chosen
 
     def solve_chosen(state, chosen, matrix):
-        found.append((state.uses_whole_matrix, chosen.size, len(matrix)))
+        sizes.append((state.uses_whole_matrix, chosen.size, len(matrix)))
         return (yield from solving(state, chosen, matrix))
 
     monkeypatch.setattr(working_set, "solve_chosen", solve_chosen)
     X, y = far_apart()
     sets_of(X, y, 10.0, 0.02)
-    assert (True, 2300, 2300) in found
+    assert (True, 2300, 2300) in sizes
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -852,8 +854,8 @@ def test_single_precision_is_used_for_squared_losses_without_upper_bounds(C, sin
     solution = solve(problem, gram)
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.verify().kkt_violation == pytest.approx(solution.certificate.kkt_violation, abs=1e-6)
-    found = plain.figures(plain.gaussian(X, X, 0.5) + 0.5 / C * np.eye(y.size), y, 1e12, solution.beta)
-    assert found.violation <= 1e-3 + 1e-9 * found.scale
+    textbook = plain.figures(plain.gaussian(X, X, 0.5) + 0.5 / C * np.eye(y.size), y, 1e12, solution.beta)
+    assert textbook.violation <= 1e-3 + 1e-9 * textbook.scale
 
 
 @pytest.mark.parametrize("weight", [1e-8, 1e-20])
@@ -918,8 +920,8 @@ def test_a_callback_sees_progress_and_may_stop():
 @pytest.mark.parametrize("answer", [np.True_, 1, "stop"])
 def test_every_true_value_stops(answer):
     X, y = hard_problem()
-    found = solved(X, y, 1e4, limits=Limits(tol=1e-10), callback=lambda progress: answer)
-    assert found.status is Status.INTERRUPTED
+    solution = solved(X, y, 1e4, limits=Limits(tol=1e-10), callback=lambda progress: answer)
+    assert solution.status is Status.INTERRUPTED
 
 
 @pytest.mark.parametrize("answer", [None, 0, np.False_])
@@ -981,9 +983,9 @@ def test_two_requests_skip_the_certificate_which_comes_on_first_use():
     certificate = solution.certificate
     assert (certificate.status, solution.status) == (Status.INTERRUPTED, Status.UNVERIFIED)
     assert solution.certificate is certificate
-    found = plain.figures(plain.gaussian(X, X, 0.5), y, 1e4, solution.beta, solution.bias)
-    assert certificate.dual == pytest.approx(found.dual, rel=1e-9)
-    assert certificate.primal == pytest.approx(found.primal, rel=1e-9)
+    textbook = plain.figures(plain.gaussian(X, X, 0.5), y, 1e4, solution.beta, solution.bias)
+    assert certificate.dual == pytest.approx(textbook.dual, rel=1e-9)
+    assert certificate.primal == pytest.approx(textbook.primal, rel=1e-9)
     with pytest.raises(FrozenInstanceError):
         solution.bias = 0.0
 
@@ -1023,16 +1025,16 @@ def test_the_outermost_interruption_handles_signals_and_restores_the_handler():
 
 
 def test_other_threads_touch_no_handler():
-    before, found = signal.getsignal(signal.SIGINT), []
+    before, handlers = signal.getsignal(signal.SIGINT), []
 
     def enter():
         with Interruption():
-            found.append(signal.getsignal(signal.SIGINT))
+            handlers.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
-    assert found == [before]
+    assert handlers == [before]
 
 
 # The claims of a solver are checked.
@@ -1254,9 +1256,9 @@ def test_a_hard_margin_starts_warm_from_its_own_optimum():
 )
 def test_the_choice_of_a_solver_has_a_reason(n, C, kernel, name, reason):
     X, y = blobs(n)
-    found = select_solver(c_svc(y, C), Gram(kernel, as_data(X)))
-    assert found[0].name == name
-    assert found[1].startswith(reason)
+    choice = select_solver(c_svc(y, C), Gram(kernel, as_data(X)))
+    assert choice[0].name == name
+    assert choice[1].startswith(reason)
 
 
 @every_problem
@@ -1294,10 +1296,10 @@ def test_the_solvers_gradient_is_the_true_one(n):
     for _ in solver.steps(state):
         pass
     true = gram.matvec(state.beta) + problem.linear
-    known = slice(None) if state.active is None else state.active
-    np.testing.assert_allclose(state.gradient[known], true[known], rtol=0, atol=1e-4)
+    current = slice(None) if state.active is None else state.active
+    np.testing.assert_allclose(state.gradient[current], true[current], rtol=0, atol=1e-4)
     free = (state.beta > problem.lower) & (state.beta < problem.upper)
-    assert np.isin(np.flatnonzero(free), np.arange(n)[known]).all()
+    assert np.isin(np.flatnonzero(free), np.arange(n)[current]).all()
 
 
 @pytest.mark.parametrize("kind", ["plain", "ridge", "sparse"])
@@ -1316,8 +1318,8 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
 
     def watched(state, chosen):
         last, n_before = state.working, gram.n_values
-        found = yield from working_matrix(state, chosen)
-        order, padded, _ = found
+        matrix = yield from working_matrix(state, chosen)
+        order, padded, _ = matrix
         np.testing.assert_array_equal(np.sort(order), np.sort(chosen))
         expected = np.empty((order.size, order.size), dtype=padded.dtype)
         for _ in other.fill_block(expected, order, order):
@@ -1330,7 +1332,7 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
             n_new = np.count_nonzero(~np.isin(order, last.variables))
             assert gram.n_values - n_before == n_new * order.size
             exchanged.append(n_new)
-        return found
+        return matrix
 
     monkeypatch.setattr("mercer.solvers.dual.working_set.working_matrix", watched)
     solver = WorkingSetSolver()
@@ -1340,8 +1342,8 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
     assert exchanged
     true = gram.matvec(state.beta) + problem.linear
     true += 0.0 if problem.ridge is None else problem.ridge * state.beta
-    known = slice(None) if state.active is None else state.active
-    np.testing.assert_allclose(state.gradient[known], true[known], rtol=0, atol=1e-3)
+    current = slice(None) if state.active is None else state.active
+    np.testing.assert_allclose(state.gradient[current], true[current], rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["plain", "ridge", "groups"])

@@ -61,16 +61,16 @@ def answers(values, machine):
 
 def compare(values, machine):
     decision, probabilities, predicted = expected(machine, NEW)
-    found = answers(values, machine)
-    for wanted, numbers in ((decision, found[0]), (probabilities, found[1])):
+    actual = answers(values, machine)
+    for wanted, numbers in ((decision, actual[0]), (probabilities, actual[1])):
         if wanted is not None:
             assert close(np.array(numbers, dtype=np.float64), wanted)
     if predicted.dtype.kind in "US":
-        assert [one[0] for one in found[2]] == predicted.tolist()
+        assert [one[0] for one in actual[2]] == predicted.tolist()
     elif hasattr(machine, "classes_") or predicted.dtype.kind in "ib":
-        assert [one[0] for one in found[2]] == predicted.astype(np.float64).tolist()
+        assert [one[0] for one in actual[2]] == predicted.astype(np.float64).tolist()
     else:
-        assert close(np.array(found[2], dtype=np.float64), predicted.reshape(len(NEW), -1))
+        assert close(np.array(actual[2], dtype=np.float64), predicted.reshape(len(NEW), -1))
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +96,14 @@ def c_results(tmp_path_factory):
     main += ["    }", "    return 0;", "}"]
     (folder / "all.c").write_text("\n".join([*sources, *main]))
     run([CC, *FLAGS, "all.c", "-o", "all", "-lm"], cwd=folder)
-    found = {}
+    actual = {}
     for line in run([folder / "all"]).splitlines():
         name, numbers = line.split(" ")
         values = json.loads(f"[{numbers[:-1]}]")
-        found.setdefault(name, []).append(
+        actual.setdefault(name, []).append(
             [bytes.fromhex(one).decode() if isinstance(one, str) else one for one in values]
         )
-    return found
+    return actual
 
 
 @pytest.fixture(scope="module")

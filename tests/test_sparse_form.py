@@ -45,8 +45,8 @@ def test_kernel_values_are_those_of_the_rows_given(kernel, standardised, dtype):
     np.testing.assert_allclose(
         backend.matvec(data, rows, data, columns, vector), exact @ vector, rtol=1e-11, atol=1e-11
     )
-    found, bound = backend.matvec_bounded(data, rows, data, columns, vector)
-    assert (np.abs(found - exact @ vector)[:, 0] <= bound + 1e-12).all()
+    products, bound = backend.matvec_bounded(data, rows, data, columns, vector)
+    assert (np.abs(products - exact @ vector)[:, 0] <= bound + 1e-12).all()
     assert (
         bound <= backend.single_precision_bound(data, rows, data, columns, np.abs(vector[:, 0])) * (1 + 1e-12)
     ).all()

@@ -64,12 +64,12 @@ def near(length, mismatches, alphabet):
     """How often each word over the alphabet occurs in a string, with up to `mismatches` different letters."""
 
     @cache
-    def found(s):
+    def counts(s):
         places = [s[i : i + length] for i in range(len(s) - length + 1)]
         words = product(alphabet, repeat=length)
         return {w: sum(sum(a != b for a, b in zip(w, p, strict=True)) <= mismatches for p in places) for w in words}
 
-    return found
+    return counts
 
 
 def inner(features, cosine=True):
@@ -86,7 +86,7 @@ def inner(features, cosine=True):
 def gapped(length, decay, max_span=math.inf):
     """Subsequences of a string, without those that span more than `max_span`."""
 
-    def found(s):
+    def counts(s):
         places = {}
         for first in range(len(s)):
             for rest in product(range(first + 1, len(s)), repeat=length - 1):
@@ -97,7 +97,7 @@ def gapped(length, decay, max_span=math.inf):
                     places[word] = places.get(word, 0.0) + decay**span
         return places
 
-    return found
+    return counts
 
 
 def distance(s, t):
@@ -198,10 +198,10 @@ def test_symmetric_with_its_diagonal_and_within_cauchy_schwarz(case):
 @every_kernel
 def test_positive_semidefinite_where_proved(case):
     assert case.kernel.is_psd is (True if case.proved else None)
-    found = diagnose(case.kernel, strings(60))
-    assert found.verdict == "proved" if case.proved else found.verdict in ("violated", "not refuted")
+    diagnosis = diagnose(case.kernel, strings(60))
+    assert diagnosis.verdict == "proved" if case.proved else diagnosis.verdict in ("violated", "not refuted")
     if case.proved:
-        assert found.smallest_eigenvalue >= -found.tolerance
+        assert diagnosis.smallest_eigenvalue >= -diagnosis.tolerance
 
 
 @every_kernel
@@ -235,17 +235,17 @@ def test_pickles_prints_and_is_written_as_what_makes_it(case):
 def test_values_are_the_same_to_the_bit_for_any_number_of_threads(case):
     X = as_structured(strings(700, longest=30))
     vectors = np.random.default_rng(0).normal(size=(700, 2))
-    found = []
+    blocks = []
     for n_jobs in (1, 2, 3):
         backend = BlockBackend(case.kernel, X, n_jobs=n_jobs)
         backend.values_per_call = 1 << 15
         out = np.empty((700, 700))
         backend.block(X, None, X, None, out)
-        found.append((out, backend.matvec(X, None, X, np.arange(0, 700, 2), vectors[::2])))
-    assert np.array_equal(found[0][0], case.kernel.block(X, X))
-    for block, product_ in found[1:]:
-        assert np.array_equal(block, found[0][0])
-        assert np.array_equal(product_, found[0][1])
+        blocks.append((out, backend.matvec(X, None, X, np.arange(0, 700, 2), vectors[::2])))
+    assert np.array_equal(blocks[0][0], case.kernel.block(X, X))
+    for block, product_ in blocks[1:]:
+        assert np.array_equal(block, blocks[0][0])
+        assert np.array_equal(product_, blocks[0][1])
 
 
 # Examples by hand.
@@ -468,13 +468,13 @@ def test_gamma_is_one_over_the_median_distance():
 
 def test_tokens_of_different_tables_share_their_numbers():
     old, new = as_structured(["ab", "b"]), as_structured(["bc", "cab"])
-    found = new.like(old)
-    assert found.like(old) is found
-    for a, b in ((found, old), (old, found)):
+    renumbered = new.like(old)
+    assert renumbered.like(old) is renumbered
+    for a, b in ((renumbered, old), (old, renumbered)):
         left, right = together(a, b)
         assert left._store is right._store
         assert [left.stored.tolist(), right.stored.tolist()] == [a.stored.tolist(), b.stored.tolist()]
-    assert found.rows([1]).alphabet == ("a", "b", "c")
+    assert renumbered.rows([1]).alphabet == ("a", "b", "c")
     with pytest.raises(TypeError, match="strings cannot be used beside sets"):
         old.like(as_structured([{1}]))
     with pytest.raises(TypeError, match="cannot be used beside Dense"):
@@ -495,21 +495,21 @@ def test_rows_that_kernels_have_looked_at_are_pickled_and_copied():
 
 
 def test_all_short_strings_refute_the_edit_distance_and_typical_ones_do_not():
-    found = refute(EditDistance(gamma=1), "01", 4)
-    assert found.verdict == "violated"
-    assert found.n_points == 31
-    assert found.smallest_eigenvalue == pytest.approx(-0.043, abs=5e-4)
+    diagnosis = refute(EditDistance(gamma=1), "01", 4)
+    assert diagnosis.verdict == "violated"
+    assert diagnosis.n_points == 31
+    assert diagnosis.smallest_eigenvalue == pytest.approx(-0.043, abs=5e-4)
     points = all_strings("01", 4)
     G = EditDistance(gamma=1).block(as_structured(points), as_structured(points))
-    c = found.witness.c
-    assert c @ G[np.ix_(found.witness.idx, found.witness.idx)] @ c == pytest.approx(found.witness.value)
+    c = diagnosis.witness.c
+    assert c @ G[np.ix_(diagnosis.witness.idx, diagnosis.witness.idx)] @ c == pytest.approx(diagnosis.witness.value)
     typical, _ = dna(200)
     assert diagnose(EditDistance(gamma=1), typical).verdict == "not refuted"
 
 
 def test_a_search_without_a_witness_reports_it():
-    found = refute(Subsequence(2), "01", 4)
-    assert found.verdict == "proved"
+    diagnosis = refute(Subsequence(2), "01", 4)
+    assert diagnosis.verdict == "proved"
     assert refute(EditDistance(gamma=1), "01", 3).verdict == "not refuted"
     assert refute(EditDistance(gamma=1), ["yes", "no"], 4).verdict == "violated"
     assert (
@@ -854,18 +854,18 @@ def test_ctrl_c_is_not_kept_waiting_by_other_threads():
 
 
 def test_values_of_all_rows_are_computed_on_the_main_thread(monkeypatch):
-    found = []
+    threads = []
     squares = Subsequence._all_squares
 
     def watched(kernel, rows):
-        found.append(threading.current_thread())
+        threads.append(threading.current_thread())
         return squares(kernel, rows)
 
     monkeypatch.setattr(Subsequence, "_all_squares", watched)
     for _ in range(5):
         X = as_structured(strings(400, longest=60))
         BlockBackend(Subsequence(3), X, n_jobs=4).matvec(X, None, X, None, np.ones((X.n, 1)))
-    assert found == [threading.main_thread()] * 5
+    assert threads == [threading.main_thread()] * 5
 
 
 @pytest.mark.parametrize("isa", [*ISAS, "avx3"])

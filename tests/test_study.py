@@ -88,16 +88,16 @@ def sealed_rows(frame):
     return SealedTest.stratified(codes, test_size=0.25, seed=0).open(lambda rows: rows, "peek").value
 
 
-def chosen(found):
+def chosen(studied):
     """All choices and fitted values of a study."""
     return (
-        [(cell.setting, cell.errors) for cell in found.search.cells],
-        [(one.setting, one.errors) for one in found.contenders],
-        found.model.encoder.to_dict(),
-        repr(found.model.kernel),
-        found.model.training.checksum,
-        [(part.beta.tolist(), part.bias) for part in found.model.parts],
-        found.column_choice.left_out,
+        [(cell.setting, cell.errors) for cell in studied.search.cells],
+        [(one.setting, one.errors) for one in studied.contenders],
+        studied.model.encoder.to_dict(),
+        repr(studied.model.kernel),
+        studied.model.training.checksum,
+        [(part.beta.tolist(), part.bias) for part in studied.model.parts],
+        studied.column_choice.left_out,
     )
 
 
@@ -238,32 +238,32 @@ def test_the_same_seed_gives_the_same_study():
 
 
 def test_margins_of_three_classes_are_positive_where_the_prediction_is_right():
-    found = study(three_classes(), "kind", n_folds=3)
-    assert len(found.model.parts) == 3
-    won_all = found.svm.test.margins > 0
-    assert np.all(found.svm.test.right[won_all])
-    assert found.svm.test.auc_interval is None
-    assert len(found.svm.test.curves) == 3
-    assert found.svm.test.scores is found.svm.test.probabilities  # votes would rank rows more coarsely
+    studied = study(three_classes(), "kind", n_folds=3)
+    assert len(studied.model.parts) == 3
+    won_all = studied.svm.test.margins > 0
+    assert np.all(studied.svm.test.right[won_all])
+    assert studied.svm.test.auc_interval is None
+    assert len(studied.svm.test.curves) == 3
+    assert studied.svm.test.scores is studied.svm.test.probabilities  # votes would rank rows more coarsely
 
 
 @pytest.mark.full
 def test_breast_cancer():
     frame = load_breast_cancer(as_frame=True).frame
-    found = study(frame, "target")
-    assert found.svm.test.accuracy.value > 0.94
-    assert found.svm.test.auc > 0.98
-    assert found.baseline.test.accuracy.value == pytest.approx(0.63, abs=0.01)
+    studied = study(frame, "target")
+    assert studied.svm.test.accuracy.value > 0.94
+    assert studied.svm.test.auc > 0.98
+    assert studied.baseline.test.accuracy.value == pytest.approx(0.63, abs=0.01)
 
 
 def test_a_nonlinear_problem_is_won_against_logistic_regression():
     X, y = make_circles(300, noise=0.15, factor=0.5, random_state=0)
-    found = study(pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "ring": y}), "ring")
-    test = found.against(found.contenders[1])
+    studied = study(pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "ring": y}), "ring")
+    test = studied.against(studied.contenders[1])
     assert test.only_first > test.only_second
     assert test.p_value < 0.05
-    assert not found.search.best.choice.is_linear
-    assert found.search.linear_as_good is None
+    assert not studied.search.best.choice.is_linear
+    assert studied.search.linear_as_good is None
 
 
 REFUSED = {
@@ -306,11 +306,11 @@ def interrupt_at(stage, done):
 
 
 def test_ctrl_c_in_the_search_continues_with_the_best_setting_so_far():
-    found = study(three_classes(), "kind", n_folds=3, progress=interrupt_at("search", 10))
-    assert found.search.stopped == "interrupted"
-    assert 3 <= len(found.search.cells) < found.search.n_planned
-    assert found.certificate.status == "optimal"
-    assert found.svm.test.accuracy.value > 0.5
+    studied = study(three_classes(), "kind", n_folds=3, progress=interrupt_at("search", 10))
+    assert studied.search.stopped == "interrupted"
+    assert 3 <= len(studied.search.cells) < studied.search.n_planned
+    assert studied.certificate.status == "optimal"
+    assert studied.svm.test.accuracy.value > 0.5
 
 
 @pytest.mark.parametrize("stage", ["comparison with simpler methods", "sealed rows"])
@@ -334,14 +334,14 @@ def test_two_ctrl_c_in_the_search_end_the_study():
 
 @pytest.mark.parametrize(("table", "target"), [(three_classes(), "kind"), (quantities(), "pay")])
 def test_without_time_for_a_search_a_linear_machine_is_the_last_resort(table, target):
-    found = study(table, target, n_folds=3, max_seconds=1e-6)
-    assert found.search.stopped == NO_TIME
-    assert [(cell.choice.family, cell.C) for cell in found.search.cells] == [("linear", 1.0)]
-    assert found.certificate.status == "optimal"
-    said = " ".join([*prose.summary(found), *prose.cautions(found)])
+    studied = study(table, target, n_folds=3, max_seconds=1e-6)
+    assert studied.search.stopped == NO_TIME
+    assert [(cell.choice.family, cell.C) for cell in studied.search.cells] == [("linear", 1.0)]
+    assert studied.certificate.status == "optimal"
+    said = " ".join([*prose.summary(studied), *prose.cautions(studied)])
     assert "There was no time for a search: the machine is the last resort" in said
     assert "was the only candidate, with this cross-validated" in said
-    assert ", tolerance 1e-08). A study trains its final linear machine" in prose.numbers(found.model)
+    assert ", tolerance 1e-08). A study trains its final linear machine" in prose.numbers(studied.model)
 
 
 def test_a_time_limit_that_is_too_short_is_an_error_without_linear_machines():
@@ -357,21 +357,21 @@ def test_what_there_is_no_time_for_is_left_out_and_said(monkeypatch):
         "share",
         lambda self, share, least=0.0: None if self._ends_at is None else 60.0 if share == SEARCH else least,
     )
-    found = study(three_classes(), "kind", n_folds=3, kernel="linear", max_seconds=60.0)
-    said = " ".join(found.cuts)
+    studied = study(three_classes(), "kind", n_folds=3, kernel="linear", max_seconds=60.0)
+    said = " ".join(studied.cuts)
     assert "not examined for groups of rows, and an order in time, columns that" in said
     assert "setting of logistic regression was chosen with 30 training rows a fold only" in said
     assert "final fit was ended before its optimum" in said
-    assert found.certificate.status == "time_limit"
+    assert studied.certificate.status == "time_limit"
     assert "has no probabilities" in said
-    assert not found.model.has_probabilities
+    assert not studied.model.has_probabilities
     assert "learning curve was left out" in said
     assert "Whether predictions need" in said
-    assert found.insight.columns == ()
-    assert [one.search_rows for one in found.rivals] == [30, 30]
-    cautions = prose.cautions(found)
-    assert all(any(cut in caution for caution in cautions) for cut in found.cuts)
-    assert found.cuts[0] in html.unescape(render(found))
+    assert studied.insight.columns == ()
+    assert [one.search_rows for one in studied.rivals] == [30, 30]
+    cautions = prose.cautions(studied)
+    assert all(any(cut in caution for caution in cautions) for cut in studied.cuts)
+    assert studied.cuts[0] in html.unescape(render(studied))
     assert study(three_classes(), "kind", n_folds=3, kernel="linear").cuts == ()
 
 
@@ -381,9 +381,9 @@ def test_a_time_limit_is_for_the_whole_study():
     X = rng.normal(size=(4000, 10))
     frame = pd.DataFrame(X).add_prefix("x").assign(y=np.where(X[:, 0] * X[:, 1] + rng.normal(size=4000) > 0, "a", "b"))
     began = time.perf_counter()
-    found = study(frame, "y", n_folds=3, max_seconds=3.0)
+    studied = study(frame, "y", n_folds=3, max_seconds=3.0)
     assert time.perf_counter() - began < 20.0
-    assert found.cuts or found.search.stopped
+    assert studied.cuts or studied.search.stopped
 
 
 def test_a_few_cells_of_text_among_numbers_are_refused():
@@ -414,15 +414,15 @@ def a_sum(n=240, seed=0, noise=0.05):
 )
 def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, tmp_path):
     frame = a_sum()[["u", "v", "w", target]]
-    found = study(frame, target, n_folds=3, kernel=["linear", "rbf"], **options)
-    assert {cell.choice.family for cell in found.search.cells} == {"linear", "rbf"}
-    assert isinstance(found.model.machine_spec, spec)
-    assert found.certificate.status == "optimal"
-    assert found.certificate.relative_gap <= 1e-8  # smaller than --tol, so that signs are proved
-    assert found.search.linear_as_good is None
-    save_model(tmp_path / "m.mercer", found.model)
+    studied = study(frame, target, n_folds=3, kernel=["linear", "rbf"], **options)
+    assert {cell.choice.family for cell in studied.search.cells} == {"linear", "rbf"}
+    assert isinstance(studied.model.machine_spec, spec)
+    assert studied.certificate.status == "optimal"
+    assert studied.certificate.relative_gap <= 1e-8  # smaller than --tol, so that signs are proved
+    assert studied.search.linear_as_good is None
+    save_model(tmp_path / "m.mercer", studied.model)
     loaded = load_model(tmp_path / "m.mercer")
-    assert (loaded.predict(frame) == found.model.predict(frame)).all()
+    assert (loaded.predict(frame) == studied.model.predict(frame)).all()
     assert verify(loaded, frame).findings == ()
     save_libsvm_model(tmp_path / "m.model", loaded)
     chosen, rows = loaded.prediction_kind.answers(loaded.scores(frame)), loaded.encoder.transform(frame)
@@ -430,15 +430,15 @@ def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, 
         chosen = [loaded.prediction_kind.names.index(label) for label in chosen]
     np.testing.assert_allclose(load_libsvm_model(tmp_path / "m.model").predict(rows), chosen, rtol=1e-9)
     assert (loaded.calibration is None) == (target == "number")
-    text = html.unescape(render(found))
+    text = html.unescape(render(studied))
     assert "None: the machine is a weighted sum of the features." in text
     assert "Its weights" in text
     assert "Gamma says" in text
     names = {"two": ["low against high"], "number": ["Change of number"]}.get(
         target, ["high against low", "high against middle", "low against middle"]
     )
-    assert sorted(weights.headings(found)) == sorted(names)
-    by_name = {name: [(one.value, one.is_proved) for one in row] for name, row in weights.listed(found)}
+    assert sorted(weights.headings(studied)) == sorted(names)
+    by_name = {name: [(one.value, one.is_proved) for one in row] for name, row in weights.listed(studied)}
     assert list(by_name)[:2] == ["u", "v"]
     for (u, u_proved), (v, v_proved) in zip(by_name["u"], by_name["v"], strict=True):
         assert u * v < 0.0
@@ -449,13 +449,13 @@ def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, 
 
 
 def test_a_linear_machine_that_is_as_good_is_named():
-    found = study(a_sum()[["u", "v", "w", "two"]], "two", n_folds=3, kernel=["linear", "rbf"])
-    linear = next(cell for cell in found.search.cells if cell.choice.is_linear)
-    curved = next(cell for cell in found.search.cells if not cell.choice.is_linear)
+    studied = study(a_sum()[["u", "v", "w", "two"]], "two", n_folds=3, kernel=["linear", "rbf"])
+    linear = next(cell for cell in studied.search.cells if cell.choice.is_linear)
+    curved = next(cell for cell in studied.search.cells if not cell.choice.is_linear)
 
     def chosen(*errors):
         cells = replace(linear, errors=errors), replace(curved, errors=(9.0, 9.0, 9.0))
-        return replace(found, search=replace(found.search, cells=cells))
+        return replace(studied, search=replace(studied.search, cells=cells))
 
     said = f"By the rule of one standard error, the folds do not tell the {linear.setting} from it"
     assert said in prose.choice(chosen(9.0, 12.0, 8.0))

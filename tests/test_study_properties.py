@@ -22,19 +22,19 @@ def frame():
 
 
 @pytest.fixture(scope="module")
-def found():
+def studied():
     return study(frame(), "outcome", **QUICK)
 
 
-def figures(found, names=None):
+def figures(studied, names=None):
     """All figures of a study; `names` are the classes in the order in which the figures name them."""
-    own = found.column_choice.truth.names
-    order = [own.index(name) for name in names or own]
-    judged = [one.test for one in found.contenders[:3]]
+    label_names = studied.column_choice.truth.names
+    order = [label_names.index(name) for name in names or label_names]
+    judged = [one.test for one in studied.contenders[:3]]
     return {
-        "rows": found.test_rows.tolist(),
-        "search": [(cell.setting, cell.errors) for cell in found.search.cells],
-        "settings": [(one.setting, one.errors) for one in found.contenders],
+        "rows": studied.test_rows.tolist(),
+        "search": [(cell.setting, cell.errors) for cell in studied.search.cells],
+        "settings": [(one.setting, one.errors) for one in studied.contenders],
         "confusion": [one.confusion[np.ix_(order, order)].tolist() for one in judged],
         "accuracy": [(one.accuracy.low, one.accuracy.value, one.accuracy.high) for one in judged],
         "area": [round(one.auc, 12) for one in judged],
@@ -54,17 +54,17 @@ def renamed_classes(table):
 
 
 @pytest.mark.parametrize("change", [reversed_columns, renamed_columns, renamed_classes])
-def test_names_and_the_order_of_names_and_columns_change_no_figure(found, change):
+def test_names_and_the_order_of_names_and_columns_change_no_figure(studied, change):
     changed, names = change(frame())
-    assert figures(study(changed, "outcome", **QUICK), names) == figures(found, ["ill", "well"])
+    assert figures(study(changed, "outcome", **QUICK), names) == figures(studied, ["ill", "well"])
 
 
-def test_another_order_of_the_rows_is_another_split_of_the_same_table(found):
+def test_another_order_of_the_rows_is_another_split_of_the_same_table(studied):
     changed = frame().sample(frac=1, random_state=3, ignore_index=True)
     other = study(changed, "outcome", **QUICK)
-    assert other.column_choice.left_out == found.column_choice.left_out
-    assert other.search.best.choice.name == found.search.best.choice.name
-    for one, same in zip(found.contenders, other.contenders, strict=True):
+    assert other.column_choice.left_out == studied.column_choice.left_out
+    assert other.search.best.choice.name == studied.search.best.choice.name
+    for one, same in zip(studied.contenders, other.contenders, strict=True):
         assert one.test.accuracy.low <= same.test.accuracy.high
         assert same.test.accuracy.low <= one.test.accuracy.high
     assert other.certificate.status == "optimal"
@@ -103,9 +103,9 @@ def test_copies_whose_cells_are_written_in_another_way_are_copies(altered):
     assert (copies.drop_duplicates().shape[0]) > 60  # which a comparison of cells does not see
     equal = equal_rows(copies.drop(columns="t"))
     assert equal.n_repeated == 40
-    found = study(copies, "t", n_folds=2, kernel=["rbf"])
-    assert not set(equal.groups[found.test_rows]) & set(equal.groups[found.column_choice.rows[found.sealed.rest]])
-    assert found.svm.test.accuracy.low < 0.5
+    studied = study(copies, "t", n_folds=2, kernel=["rbf"])
+    assert not set(equal.groups[studied.test_rows]) & set(equal.groups[studied.column_choice.rows[studied.sealed.rest]])
+    assert studied.svm.test.accuracy.low < 0.5
 
 
 def test_numbers_of_many_digits_are_told_apart():
@@ -117,8 +117,8 @@ def test_numbers_of_many_digits_are_told_apart():
 
 def doubts(table):
     """What is said before the headline of a study of the table."""
-    known = read_target(as_table(table), "t")
-    return [str(one) for one in examine(as_table(table), known, [*table.columns.drop("t")]).with_weight(Weight.DOUBT)]
+    truth = read_target(as_table(table), "t")
+    return [str(one) for one in examine(as_table(table), truth, [*table.columns.drop("t")]).with_weight(Weight.DOUBT)]
 
 
 @pytest.mark.parametrize("apart", ["number", "clock"])
@@ -151,22 +151,22 @@ def series(rng, n=160):
 
 
 def in_order(table, target="t"):
-    known = read_target(as_table(table), target)
+    truth = read_target(as_table(table), target)
     names = [name for name in table if name not in ("t", "y")]
-    found = examine(as_table(table), known, names, kinds={"day": "dmy"} if "day" in table else {})
-    return [one for one in found.findings if one.kind is Kind.ORDER]
+    examination = examine(as_table(table), truth, names, kinds={"day": "dmy"} if "day" in table else {})
+    return [one for one in examination.findings if one.kind is Kind.ORDER]
 
 
 @pytest.mark.parametrize("target", ["t", "y"])
 def test_rows_in_the_order_of_time_are_told_from_others(target):
     rng = np.random.default_rng(3)
     table = series(rng)
-    (found,) = in_order(table, target)
-    assert found.weight is Weight.DOUBT
-    assert found.columns == ()
+    (finding,) = in_order(table, target)
+    assert finding.weight is Weight.DOUBT
+    assert finding.columns == ()
     assert {"t": "have the same class more often than chance explains, and", "y": "close (their ranks correlate by"}[
         target
-    ] in found.sentence
+    ] in finding.sentence
     timed = table.assign(sec=np.cumsum(rng.exponential(size=160)))
     assert "--time sec" in in_order(timed, target)[0].remedy
     days = table.assign(day=pd.date_range("2024-01-01", periods=160).strftime("%Y-%m-%d"))
@@ -240,7 +240,7 @@ def with_holes(rng):
 def test_noise_is_seldom_above_chance(disguise):
     above, n_tables = 0, 40
     for seed in range(n_tables):
-        found = study(disguise(np.random.default_rng([seed, 1])), "t", n_folds=2, kernel=["linear", "rbf"], seed=seed)
-        chance = found.contenders[-1].test.accuracy.value
-        above += found.svm.test.accuracy.low > chance and not found.examination.with_weight(Weight.DOUBT)
+        studied = study(disguise(np.random.default_rng([seed, 1])), "t", n_folds=2, kernel=["linear", "rbf"], seed=seed)
+        chance = studied.contenders[-1].test.accuracy.value
+        above += studied.svm.test.accuracy.low > chance and not studied.examination.with_weight(Weight.DOUBT)
     assert above <= 4  # 2.5% of the tables are one of 40; more than 4 have a probability of 0.3%

@@ -22,7 +22,7 @@ from mercer.studies.report import classification, prose, search_prose
 from mercer.studies.rivals import choose_rivals
 from mercer.studies.search import search
 from mercer.studies.time_budget import Deadline, TimeBudget
-from mercer.studies.timed import fit_in_time, predict_in_time
+from mercer.studies.timed_fits import fit_in_time, predict_in_time
 
 TOPICS = ("sea", "sky", "soil")
 
@@ -72,9 +72,9 @@ def test_without_a_linear_rival_the_machine_is_not_said_to_be_worth_it(of_texts,
 
 def test_without_patience_only_linear_machines_are_tried_on_wide_tables(monkeypatch):
     monkeypatch.setattr(searching, "SECONDS_WITHOUT_LIMIT", 0.0)
-    found = study(texts(), "topic", n_folds=3)
-    assert all(cell.choice.is_linear for cell in found.search.cells)
-    assert any(cut.startswith("Only linear machines were tried: kernels would take about ") for cut in found.cuts)
+    studied = study(texts(), "topic", n_folds=3)
+    assert all(cell.choice.is_linear for cell in studied.search.cells)
+    assert any(cut.startswith("Only linear machines were tried: kernels would take about ") for cut in studied.cuts)
 
 
 def test_texts_without_time_for_kernels_are_studied_by_linear_machines(monkeypatch):
@@ -82,12 +82,12 @@ def test_texts_without_time_for_kernels_are_studied_by_linear_machines(monkeypat
     monkeypatch.setattr(plan, "growth", lambda *rows, is_linear=False: 1.0 if is_linear else 1e9)
     monkeypatch.setattr(plan, "round_sizes", lambda n_rows: (n_rows // 4, n_rows))
     reports = []
-    found = study(texts(), "topic", n_folds=3, max_seconds=3600.0, progress=reports.append)
-    assert all(cell.choice.is_linear for cell in found.search.cells)
-    assert found.search.best.n_rows == found.search.n_rows
-    assert len(found.search.rounds) == 2  # fewer candidates on all rows
-    assert any(cut.startswith("Only linear machines were tried: a machine with a kernel") for cut in found.cuts)
-    assert "To save time, candidates were judged in rounds" in search_prose.rounds(found.search)
+    studied = study(texts(), "topic", n_folds=3, max_seconds=3600.0, progress=reports.append)
+    assert all(cell.choice.is_linear for cell in studied.search.cells)
+    assert studied.search.best.n_rows == studied.search.n_rows
+    assert len(studied.search.rounds) == 2  # fewer candidates on all rows
+    assert any(cut.startswith("Only linear machines were tried: a machine with a kernel") for cut in studied.cuts)
+    assert "To save time, candidates were judged in rounds" in search_prose.rounds(studied.search)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -110,15 +110,17 @@ def test_a_machine_that_was_stopped_before_it_learnt_is_not_the_answer(monkeypat
         return replace(model, parts=tuple(parts))
 
     monkeypatch.setattr(ToClassify, "fitted", stopped)
-    found = study(frame, "y", n_folds=3, max_seconds=3600.0)
-    assert found.model.machine_spec.is_linear
-    assert found.search.best.choice.is_linear
-    assert any("The linear machine" in cut and "takes its place" in cut for cut in found.cuts)
-    assert "linear machine" in prose.choice(found)
-    found = study(frame, "y", n_folds=3, kernel="rbf", max_seconds=3600.0)
-    assert not final_fit.has_learnt(found.model)
-    worse = replace(found, contenders=(replace(found.baseline, name="support vector machine"), *found.contenders[1:-1]))
-    worse = replace(worse, contenders=(*worse.contenders, found.svm))
+    studied = study(frame, "y", n_folds=3, max_seconds=3600.0)
+    assert studied.model.machine_spec.is_linear
+    assert studied.search.best.choice.is_linear
+    assert any("The linear machine" in cut and "takes its place" in cut for cut in studied.cuts)
+    assert "linear machine" in prose.choice(studied)
+    studied = study(frame, "y", n_folds=3, kernel="rbf", max_seconds=3600.0)
+    assert not final_fit.has_learnt(studied.model)
+    worse = replace(
+        studied, contenders=(replace(studied.baseline, name="support vector machine"), *studied.contenders[1:-1])
+    )
+    worse = replace(worse, contenders=(*worse.contenders, studied.svm))
     assert any("was stopped before it had learnt" in one.sentence for one in prose.doubts(worse))
 
 
@@ -127,15 +129,16 @@ def test_candidates_whose_final_fit_takes_too_long_are_not_chosen():
     X, y = rng.normal(size=(120, 3)), np.arange(120) % 2
     halves = np.arange(60), np.arange(60, 120)
     folds = [Fold(X, y, *halves), Fold(X, y, *halves[::-1])]
-    found = search(folds, ToClassify(["a", "b"], 120), C_grid=(1.0,), extend=False)
+    search_result = search(folds, ToClassify(["a", "b"], 120), C_grid=(1.0,), extend=False)
     slow = tuple(
-        replace(cell, seconds=1e6, errors=(0.0, 0.0)) if not cell.choice.is_linear else cell for cell in found.cells
+        replace(cell, seconds=1e6, errors=(0.0, 0.0)) if not cell.choice.is_linear else cell
+        for cell in search_result.cells
     )
     budget = TimeBudget(60.0)
-    chosen = final_fit._affordable(replace(found, cells=slow), 120, 30.0, budget)
+    chosen = final_fit._affordable(replace(search_result, cells=slow), 120, 30.0, budget)
     assert chosen.best.choice.is_linear
     assert "would take about" in budget.cuts[0]
-    assert final_fit._affordable(replace(found, cells=slow), 120, None, budget).best.seconds == 1e6
+    assert final_fit._affordable(replace(search_result, cells=slow), 120, None, budget).best.seconds == 1e6
 
 
 @pytest.mark.parametrize(
@@ -149,9 +152,9 @@ def test_fits_in_pieces_end_where_whole_fits_do(estimator):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
     y = (X[:, 0] + 0.5 * rng.normal(size=200) > 0).astype(int)
-    whole = estimator.__class__(**estimator.get_params()).fit(X, y).predict_proba(X)
+    probabilities = estimator.__class__(**estimator.get_params()).fit(X, y).predict_proba(X)
     assert fit_in_time(estimator, X, y, Deadline(60.0))
-    np.testing.assert_allclose(predict_in_time(estimator.predict_proba, X, Deadline(60.0)), whole, atol=1e-4)
+    np.testing.assert_allclose(predict_in_time(estimator.predict_proba, X, Deadline(60.0)), probabilities, atol=1e-4)
     assert not fit_in_time(estimator.__class__(**estimator.get_params()), X, y, Deadline(0.0))
     with pytest.raises(TimeoutError):
         predict_in_time(estimator.predict_proba, X, Deadline(0.0))
@@ -183,25 +186,25 @@ def genes(n=60, p=1200):
 
 
 def test_on_more_columns_than_rows_kernels_must_be_better_than_chance_explains():
-    found = study(genes(), "kind", n_folds=3)
-    best, linear = found.search.best, [cell for cell in found.search.cells if cell.choice.is_linear]
+    studied = study(genes(), "kind", n_folds=3)
+    best, linear = studied.search.best, [cell for cell in studied.search.cells if cell.choice.is_linear]
     assert best.choice.is_linear
     assert {1e-4, 1e-3} <= {cell.C for cell in linear}  # with a thousand columns C = 0.01 is C = infinity
     assert len({cell.errors for cell in linear}) > 1
-    assert found.svm.test.accuracy.value >= 0.8
+    assert studied.svm.test.accuracy.value >= 0.8
     as_good = replace(best, choice=KERNELS[0], errors=tuple(0.5 * error for error in best.errors))
-    assert replace(found.search, cells=(best, as_good), chosen=best).best is best
-    said = prose.choice(replace(found, search=replace(found.search, cells=(best, as_good), chosen=best)))
+    assert replace(studied.search, cells=(best, as_good), chosen=best).best is best
+    said = prose.choice(replace(studied, search=replace(studied.search, cells=(best, as_good), chosen=best)))
     assert "The best candidate of all was the Gaussian kernel" not in said  # half of the errors is no chance
     one_off = replace(as_good, errors=(best.errors[0] - 2.0, best.errors[1] + 1.0, *best.errors[2:]))
-    tied = replace(found.search, cells=(best, one_off), chosen=best)
-    said = prose.choice(replace(found, search=tied))
+    tied = replace(studied.search, cells=(best, one_off), chosen=best)
+    said = prose.choice(replace(studied, search=tied))
     assert "had this cross-validated accuracy" in said
     assert "The best candidate of all was the Gaussian kernel" in said
-    kernels = replace(found.search, cells=(one_off,), n_linear_first=0, chosen=None)
-    assert replace(found.search, cells=(best,), chosen=None).followed_by(kernels).best is best
+    kernels = replace(studied.search, cells=(one_off,), n_linear_first=0, chosen=None)
+    assert replace(studied.search, cells=(best,), chosen=None).followed_by(kernels).best is best
     assert (
-        replace(found.search, cells=(best,), chosen=None).followed_by(replace(kernels, cells=(as_good,))).best
+        replace(studied.search, cells=(best,), chosen=None).followed_by(replace(kernels, cells=(as_good,))).best
         is as_good
     )
 
@@ -212,20 +215,20 @@ def test_on_a_large_table_a_part_of_the_rows_is_in_folds(monkeypatch):
     frame = pd.DataFrame(X, columns=list("uvw")).assign(kind=np.where(X[:, 0] > 0.0, "more", "less"))
     monkeypatch.setattr(preparation, "FEWEST_SEARCHED", 20)
     monkeypatch.setattr(preparation, "FOLD_BYTES", 100 * 5 * 3 * 8)
-    found = study(frame, "kind", kernel="linear", repeats=1)
-    assert found.search.n_in_folds == 100
-    assert all(70 <= cell.n_rows <= 90 for cell in found.search.cells)
-    assert len(found.model.training.rows) == 300
-    assert found.svm.cv > 0.9  # of 100 rows, not of 300
-    assert any("chosen by 100 of the 300 rows" in cut for cut in found.cuts)
-    assert any("not repeated on other splits, because the table is large" in cut for cut in found.cuts)
-    assert "over 5 folds of 100 of the 300 rows that were not sealed" in prose.choice(found)
+    studied = study(frame, "kind", kernel="linear", repeats=1)
+    assert studied.search.n_in_folds == 100
+    assert all(70 <= cell.n_rows <= 90 for cell in studied.search.cells)
+    assert len(studied.model.training.rows) == 300
+    assert studied.svm.cv > 0.9  # of 100 rows, not of 300
+    assert any("chosen by 100 of the 300 rows" in cut for cut in studied.cuts)
+    assert any("not repeated on other splits, because the table is large" in cut for cut in studied.cuts)
+    assert "over 5 folds of 100 of the 300 rows that were not sealed" in prose.choice(studied)
 
 
 def test_the_recommended_limit_suffices_for_kernels(monkeypatch):
     monkeypatch.setattr(searching, "SECONDS_WITHOUT_LIMIT", 0.0)
     (cut,) = (one for one in study(texts(90), "topic", n_folds=3).cuts if "max_seconds=" in one)
     seconds = float(cut.split("max_seconds=")[1].split()[0])
-    found = study(texts(90), "topic", n_folds=3, max_seconds=seconds)
-    assert not all(cell.choice.is_linear for cell in found.search.cells)
-    assert not any(one.startswith("Only linear machines") for one in found.cuts)
+    studied = study(texts(90), "topic", n_folds=3, max_seconds=seconds)
+    assert not all(cell.choice.is_linear for cell in studied.search.cells)
+    assert not any(one.startswith("Only linear machines") for one in studied.cuts)

@@ -417,9 +417,9 @@ def test_callables_that_return_nonsense(kernel, message):
 def test_kernel_objects(kernel, formula):
     X, y = blobs(n=50)
     machine = SVC(C=2.0, kernel=kernel, tol=1e-7).fit(X, y)
-    found = plain.figures(formula(X, X), y, 2.0, machine.solution_.beta, machine.intercept_[0])
-    assert found.violation <= 1.1e-7
-    assert machine.certificate_.primal == pytest.approx(found.primal)
+    textbook = plain.figures(formula(X, X), y, 2.0, machine.solution_.beta, machine.intercept_[0])
+    assert textbook.violation <= 1.1e-7
+    assert machine.certificate_.primal == pytest.approx(textbook.primal)
     np.testing.assert_allclose(
         machine.decision_function(X), formula(X, X) @ machine.solution_.beta + machine.intercept_, atol=1e-9
     )
@@ -433,9 +433,9 @@ def test_every_kernel_trains_a_certified_machine(case, stored):
     K = np.array([[case.formula(x, z) for z in X] for x in X])
     machine = SVC(C=2.0, kernel=case.kernel, tol=1e-6).fit(stored(X), y)
     assert machine.certificate_.status is Status.OPTIMAL
-    found = plain.figures(K, y, 2.0, machine.solution_.beta, machine.intercept_[0])
-    assert found.violation <= 1.1e-6
-    assert machine.certificate_.primal == pytest.approx(found.primal)
+    textbook = plain.figures(K, y, 2.0, machine.solution_.beta, machine.intercept_[0])
+    assert textbook.violation <= 1.1e-6
+    assert machine.certificate_.primal == pytest.approx(textbook.primal)
     room = 1e-8 + machine.certificate_.rounding  # the gap includes an estimate of the rounding of the dual objective
     assert machine.certificate_.verify().gap == pytest.approx(machine.certificate_.gap, abs=room)
     np.testing.assert_allclose(
@@ -708,7 +708,7 @@ def test_objects_that_are_no_numbers_are_named():
 
 
 @pytest.mark.parametrize(
-    ("X", "kind", "found"),
+    ("X", "kind", "message"),
     [
         ("abc", ValueError, r"'abc' \(str\)"),
         (b"abc", ValueError, r"b'abc' \(bytes\)"),
@@ -717,8 +717,8 @@ def test_objects_that_are_no_numbers_are_named():
     ],
     ids=["text", "bytes", "three dimensions", "a mapping"],
 )
-def test_objects_that_are_no_table_are_named(X, kind, found):
-    with pytest.raises(kind, match=rf"^X must be a table of numbers, one row an example, got {found}\."):
+def test_objects_that_are_no_table_are_named(X, kind, message):
+    with pytest.raises(kind, match=rf"^X must be a table of numbers, one row an example, got {message}\."):
         SVC().fit(X, Y3)
 
 
@@ -911,8 +911,8 @@ def test_a_whole_fit_on_every_instruction_set(isa, p, monkeypatch):
     beta = np.zeros(2500)
     beta[machine.support_] = machine.dual_coef_[0]
     gamma = 1.0 / (p * X.var())
-    found = plain.figures(plain.gaussian(X, X, gamma), np.where(y, 1.0, -1.0), 10.0, beta, machine.intercept_[0])
-    assert found.violation <= 1e-3 + 1e-8
+    textbook = plain.figures(plain.gaussian(X, X, gamma), np.where(y, 1.0, -1.0), 10.0, beta, machine.intercept_[0])
+    assert textbook.violation <= 1e-3 + 1e-8
 
 
 @pytest.mark.usefixtures("way")

@@ -33,7 +33,7 @@ from mercer import (
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import Linear
-from mercer.theory.of_machine import enclosing_ball
+from mercer.theory.machine_report import enclosing_ball
 from pairs import every_pair
 
 HAND = {
@@ -194,8 +194,8 @@ def leave_one_out_errors(machine, X, y):
 
 
 def by_name(report, start):
-    (found,) = [bound for bound in report.bounds if bound.name.startswith(start)]
-    return found
+    (chosen_bound,) = [bound for bound in report.bounds if bound.name.startswith(start)]
+    return chosen_bound
 
 
 @every_pair(kernel=["linear", RBF(gamma=0.5)], fit_intercept=[True, False], seed=range(3))
@@ -203,16 +203,16 @@ def test_leave_one_out_bounds_hold(kernel, fit_intercept, seed):
     X, y = make_blobs([12, 12], n_features=3, cluster_std=0.8, centers=[[2, 0, 0], [-2, 0, 0]], random_state=seed)
     machine = SVC(kernel=kernel, C=np.inf if fit_intercept else 1e6, fit_intercept=fit_intercept, tol=1e-8).fit(X, y)
     error = leave_one_out_errors(machine, X, y)
-    found = theory.report(machine)
-    assert found.machines[0].separates
-    assert error <= by_name(found, "support vectors").value
-    assert error <= by_name(found, "xi-alpha").value == joachims_bound(machine)
-    assert by_name(found, "span").value == pytest.approx(error, abs=2.1 / 24)  # the span bound may differ by two rows
-    assert by_name(found, "span").value == span_bound(machine)
-    radius_margin = by_name(found, "radius and margin")
+    report = theory.report(machine)
+    assert report.machines[0].separates
+    assert error <= by_name(report, "support vectors").value
+    assert error <= by_name(report, "xi-alpha").value == joachims_bound(machine)
+    assert by_name(report, "span").value == pytest.approx(error, abs=2.1 / 24)  # the span bound may differ by two rows
+    assert by_name(report, "span").value == span_bound(machine)
+    radius_margin = by_name(report, "radius and margin")
     assert error <= radius_margin.value
     w = machine.function_.norm
-    ball = found.machines[0].ball.radius
+    ball = report.machines[0].ball.radius
     if fit_intercept:
         assert radius_margin.value == pytest.approx(4 * ball**2 * w**2 / 24, rel=1e-4)
     else:
@@ -279,16 +279,16 @@ def test_the_ball_of_a_triangle():
 
 def test_a_report_by_hand():
     X = np.array([[-3.0], [-1.0], [1.0], [5.0]])
-    found = theory.report(SVC(kernel="linear", C=np.inf, tol=1e-9).fit(X, ["a", "a", "b", "b"]))
-    (machine,) = found.machines
+    report = theory.report(SVC(kernel="linear", C=np.inf, tol=1e-9).fit(X, ["a", "a", "b", "b"]))
+    (machine,) = report.machines
     assert machine.title == "'b' against 'a'"
     assert (machine.n, machine.n_support, machine.training_error, machine.dimension) == (4, 2, 0.0, 1.0)
     assert machine.margin == pytest.approx(2.0)
     assert machine.ball.radius == pytest.approx(4.0, rel=1e-5)
-    assert by_name(found, "Vapnik's margin bound").value == 2.0  # min(ceil(4 16 / 4), 1) + 1
-    assert by_name(found, "support vectors").value == 0.5
-    assert by_name(found, "radius and margin").value == pytest.approx(4 * 16 / 4, rel=1e-4)
-    text = str(found)
+    assert by_name(report, "Vapnik's margin bound").value == 2.0  # min(ceil(4 16 / 4), 1) + 1
+    assert by_name(report, "support vectors").value == 0.5
+    assert by_name(report, "radius and margin").value == pytest.approx(4 * 16 / 4, rel=1e-4)
+    text = str(report)
     assert "margin 2 (no slack), radius 4, dimension 1" in text
     assert "one seen after training is not a priori" in text
     assert text.count("vacuous") == 3
@@ -306,17 +306,17 @@ DIMENSIONS = {
 def test_dimensions_of_feature_spaces(case):
     kernel, expected = DIMENSIONS[case]
     X, y = load_iris(return_X_y=True)
-    found = theory.report(SVC(kernel=kernel).fit(X[50:], y[50:]))
-    assert found.machines[0].dimension == expected
-    assert by_name(found, "VC dimension").value == expected + 1
-    assert by_name(found, "VC bound").vacuous == math.isinf(expected) or expected > 13
+    report = theory.report(SVC(kernel=kernel).fit(X[50:], y[50:]))
+    assert report.machines[0].dimension == expected
+    assert by_name(report, "VC dimension").value == expected + 1
+    assert by_name(report, "VC bound").vacuous == math.isinf(expected) or expected > 13
 
 
 def test_slack_makes_margin_bounds_inapplicable():
     X, y = load_iris(return_X_y=True)
-    found = theory.report(SVC(kernel="linear").fit(X[50:], y[50:]))
+    report = theory.report(SVC(kernel="linear").fit(X[50:], y[50:]))
     for start in ("Vapnik's margin bound", "radius and margin"):
-        bound = by_name(found, start)
+        bound = by_name(report, start)
         assert not bound.applicable
         assert not bound.vacuous
         assert math.isnan(bound.value)
@@ -334,16 +334,16 @@ def test_an_indefinite_kernel_has_no_enclosing_ball():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match="not known to be positive semidefinite"):
         machine = SVC(kernel=Sigmoid(gamma=1.0, coef0=-1.0)).fit(scale(X)[50:], y[50:])
-    found = theory.report(machine)
-    assert found.machines[0].ball is None
-    assert "radius unknown" in str(found)
+    report = theory.report(machine)
+    assert report.machines[0].ball is None
+    assert "radius unknown" in str(report)
 
 
 def test_several_classes_make_several_machines():
     X, y = load_iris(return_X_y=True)
-    found = theory.report(SVC(kernel="linear").fit(X, y))
-    assert [machine.title for machine in found.machines] == ["0 against 1", "0 against 2", "1 against 2"]
-    assert [machine.n for machine in found.machines] == [100] * 3
+    report = theory.report(SVC(kernel="linear").fit(X, y))
+    assert [machine.title for machine in report.machines] == ["0 against 1", "0 against 2", "1 against 2"]
+    assert [machine.n for machine in report.machines] == [100] * 3
     assert theory.report(SVC(multi_class="ovr").fit(X, y)).machines[2].title == "2 against the rest"
 
 
@@ -352,11 +352,11 @@ def test_the_opened_test_part():
     sealed = SealedSplit(scale(X), y)
     machine = SVC().fit(sealed.X_rest, sealed.y_rest)
     estimate = sealed.open(machine)
-    found = theory.report(machine, test=estimate)
+    report = theory.report(machine, test=estimate)
     expected = theory.hoeffding_interval(estimate.value, 143)
-    assert by_name(found, "Hoeffding") == expected
-    assert by_name(found, "sample complexity").value == 18445  # ln 40 / (2 * 0.01^2)
-    assert "on rows that had no part in training" in str(found)
+    assert by_name(report, "Hoeffding") == expected
+    assert by_name(report, "sample complexity").value == 18445  # ln 40 / (2 * 0.01^2)
+    assert "on rows that had no part in training" in str(report)
     assert by_name(theory.report(machine, scale(X)[:100], y[:100], k=50), "uniform interval, 50").low == 0.0
     again = theory.report(machine, test=sealed.open(machine, purpose="curiosity"))
     assert str(by_name(again, "Hoeffding")) == (

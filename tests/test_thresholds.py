@@ -15,10 +15,10 @@ def sample(seed, n=40, weighted=True):
 
 
 def counts(values, positive, w, threshold):
-    found = values > threshold
+    is_above = values > threshold
     return [
         float(w[a & b].sum())
-        for a, b in ((found, positive), (found, ~positive), (~found, ~positive), (~found, positive))
+        for a, b in ((is_above, positive), (is_above, ~positive), (~is_above, ~positive), (~is_above, positive))
     ]
 
 
@@ -31,44 +31,49 @@ def every_threshold(values, positive, w):
 SEEDS = range(12)
 
 
-def check_counts(found, values, positive, w):
-    found_counts = [found.true_positive, found.false_positive, found.true_negative, found.false_negative]
-    assert found_counts == pytest.approx(counts(values, positive, w, found.value))
+def check_counts(threshold, values, positive, w):
+    found_counts = [
+        threshold.true_positive,
+        threshold.false_positive,
+        threshold.true_negative,
+        threshold.false_negative,
+    ]
+    assert found_counts == pytest.approx(counts(values, positive, w, threshold.value))
 
 
 @pytest.mark.parametrize("costs", [(1.0, 1.0), (1.0, 5.0), (10.0, 1.0), (0.0, 1.0), (1.0, 0.0)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_least_cost(seed, costs):
     values, positive, w = sample(seed)
-    found = tune_threshold(values, positive, w, costs=costs)
-    check_counts(found, values, positive, w)
+    threshold = tune_threshold(values, positive, w, costs=costs)
+    check_counts(threshold, values, positive, w)
     least = min(costs[0] * fp + costs[1] * fn for _, fp, _, fn in every_threshold(values, positive, w))
-    assert found.cost(*costs) == pytest.approx(least)
+    assert threshold.cost(*costs) == pytest.approx(least)
     as_trained = counts(values, positive, w, 0.0)
     if costs[0] * as_trained[1] + costs[1] * as_trained[3] == least:
-        assert found.value == 0.0
+        assert threshold.value == 0.0
 
 
 @pytest.mark.parametrize("goal", [0.05, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_recall(seed, goal):
     values, positive, w = sample(seed)
-    found = tune_threshold(values, positive, w, recall=goal)
-    check_counts(found, values, positive, w)
-    assert found.recall >= goal - 1e-12
+    threshold = tune_threshold(values, positive, w, recall=goal)
+    check_counts(threshold, values, positive, w)
+    assert threshold.recall >= goal - 1e-12
     best = max(
         tp / (tp + fp) for tp, fp, _, fn in every_threshold(values, positive, w) if tp >= (goal - 1e-12) * (tp + fn)
     )
-    assert found.precision == pytest.approx(best)
+    assert threshold.precision == pytest.approx(best)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_largest_f1(seed):
     values, positive, w = sample(seed)
-    found = tune_threshold(values, positive, w, f1=True)
-    check_counts(found, values, positive, w)
+    threshold = tune_threshold(values, positive, w, f1=True)
+    check_counts(threshold, values, positive, w)
     best = max(2.0 * tp / (2.0 * tp + fp + fn) for tp, fp, _, fn in every_threshold(values, positive, w))
-    assert found.f1 == pytest.approx(best)
+    assert threshold.f1 == pytest.approx(best)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -76,10 +81,10 @@ def test_figures_of_a_given_threshold(seed):
     values, positive, w = sample(seed, weighted=False)
     curve = ThresholdCurve.of(values, positive)
     for place, threshold in enumerate(curve.thresholds.tolist()):
-        found = Threshold.at(threshold, values, positive)
-        check_counts(found, values, positive, w)
+        tuned = Threshold.at(threshold, values, positive)
+        check_counts(tuned, values, positive, w)
         rates = (curve.recall[place], curve.false_positive_rate[place], curve.f1[place])
-        assert rates == pytest.approx((found.recall, found.false_positive_rate, found.f1))
+        assert rates == pytest.approx((tuned.recall, tuned.false_positive_rate, tuned.f1))
 
 
 @pytest.mark.parametrize("goal", [0.2, 0.5, 0.7])
@@ -92,27 +97,27 @@ def test_precision(seed, goal):
         with pytest.raises(ValueError, match=f"precision={goal:g} cannot be reached on these values: the largest is 0"):
             tune_threshold(values, positive, w, precision=goal)
         return
-    found = tune_threshold(values, positive, w, precision=goal)
-    check_counts(found, values, positive, w)
-    assert found.precision >= goal - 1e-12
-    assert found.true_positive == pytest.approx(max(met))
+    threshold = tune_threshold(values, positive, w, precision=goal)
+    check_counts(threshold, values, positive, w)
+    assert threshold.precision >= goal - 1e-12
+    assert threshold.true_positive == pytest.approx(max(met))
 
 
 @pytest.mark.parametrize("goal", [0.0, 0.05, 0.3, 1.0])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_false_positive_rate(seed, goal):
     values, positive, w = sample(seed)
-    found = tune_threshold(values, positive, w, false_positive_rate=goal)
-    check_counts(found, values, positive, w)
-    assert found.false_positive_rate <= goal + 1e-12
+    threshold = tune_threshold(values, positive, w, false_positive_rate=goal)
+    check_counts(threshold, values, positive, w)
+    assert threshold.false_positive_rate <= goal + 1e-12
     best = max(tp for tp, fp, tn, _ in every_threshold(values, positive, w) if fp <= (goal + 1e-12) * (fp + tn))
-    assert found.true_positive == pytest.approx(best)
+    assert threshold.true_positive == pytest.approx(best)
 
 
 def test_ties_cannot_be_split():
     values, positive = np.array([0.0, 1.0, 1.0, 1.0, 2.0]), np.array([False, True, False, False, True])
-    found = tune_threshold(values, positive, false_positive_rate=0.4)
-    assert (found.value, found.recall, found.false_positive_rate) == (1.5, 0.5, 0.0)
+    threshold = tune_threshold(values, positive, false_positive_rate=0.4)
+    assert (threshold.value, threshold.recall, threshold.false_positive_rate) == (1.5, 0.5, 0.0)
     everyone = tune_threshold(np.zeros(4), np.array([True, True, True, False]), costs=(1.0, 1.0))
     assert (everyone.value, everyone.false_positive) == (-np.inf, 1.0)  # 0 is not above 0
     none_positive = tune_threshold(np.ones(4), np.array([True, False, False, False]), costs=(1.0, 1.0))
@@ -133,9 +138,9 @@ def test_the_threshold_is_0_if_optimal_or_else_a_midpoint():
 def test_adjacent_floats_are_distinguished():
     low = 1.0
     high = np.nextafter(low, 2.0)
-    found = tune_threshold(np.array([low, high]), np.array([False, True]), costs=(1.0, 1.0))
-    assert found.value == low
-    assert (found.false_positive, found.false_negative) == (0.0, 0.0)
+    threshold = tune_threshold(np.array([low, high]), np.array([False, True]), costs=(1.0, 1.0))
+    assert threshold.value == low
+    assert (threshold.false_positive, threshold.false_negative) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,11 @@ def fitted(machine, rows, y, weights=None):
 
 def test_the_table_is_whole():
     machines = {
-        found
-        for found in map(mercer.__getattr__, mercer.__all__[1:])
-        if inspect.isclass(found) and issubclass(found, BaseEstimator) and not hasattr(found, "transform")
+        machine
+        for machine in map(mercer.__getattr__, mercer.__all__[1:])
+        if inspect.isclass(machine) and issubclass(machine, BaseEstimator) and not hasattr(machine, "transform")
     } - {LinearSVC, LinearSVR, PegasosSVC}  # their weights are tested in test_linear_svc.py and test_pegasos.py
-    taking = {found for found in machines if "sample_weight" in inspect.signature(found.fit).parameters}
+    taking = {machine for machine in machines if "sample_weight" in inspect.signature(machine.fit).parameters}
     assert taking == {type(machine) for machine in WEIGHTED.values()}
     assert machines - taking == {type(machine) for machine in UNWEIGHTED.values()}
 
@@ -159,10 +159,10 @@ def test_a_class_of_weight_0_is_absent(name, by_class):
 
 def test_rows_of_an_absent_class_are_errors_of_leave_one_out_and_join_nothing():
     weights = (LABELS != 2) * 1.0
-    found = leave_one_out(SVC(), X, LABELS, sample_weight=weights)
+    loo = leave_one_out(SVC(), X, LABELS, sample_weight=weights)
     alone = leave_one_out(SVC(), X[LABELS != 2], LABELS[LABELS != 2])
-    assert found.error == pytest.approx(alone.error)
-    assert found.wrong[LABELS == 2].all()
+    assert loo.error == pytest.approx(alone.error)
+    assert loo.wrong[LABELS == 2].all()
     machine = SVC(probability=True).fit(X, LABELS, sample_weight=weights)
     assert machine.predict_proba(X).shape == (89, 2)
     with pytest.raises(ValueError, match=r"does not know: \[2\]"):
@@ -186,8 +186,8 @@ def test_bagging_draws_samples_that_lack_classes(machine):
 
 def test_folds_may_lack_the_weights_of_a_class():
     weights = (LABELS != 0) * 1.0
-    found = cross_val_score(SVC(), X, LABELS, params={"sample_weight": weights}, error_score="raise")
-    assert (found < 0.75).all()  # all rows of the absent class are wrong
+    scores = cross_val_score(SVC(), X, LABELS, params={"sample_weight": weights}, error_score="raise")
+    assert (scores < 0.75).all()  # all rows of the absent class are wrong
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3).fit(X, LABELS, sample_weight=weights)
     assert search.best_estimator_.classes_.tolist() == [1, 2]
 

@@ -77,7 +77,7 @@ MACHINES = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_wide_rows_train_the_machine_that_their_filled_columns_train(name):
     rows, narrow, y = wide()
-    found = []
+    fitted = []
     for table in (rows, narrow):
         machine = clone(MACHINES[name])
         if name == "SVC, columns" and table is narrow:
@@ -87,11 +87,11 @@ def test_wide_rows_train_the_machine_that_their_filled_columns_train(name):
             certificate = getattr(machine, "certificate_", None)
             values = getattr(machine, "decision_function", machine.predict)(table)
             verified = certificate.verify() if hasattr(certificate, "verify") else None
-        found.append(values)
+        fitted.append(values)
         if certificate is not None:
             assert certificate.peak_memory_bytes < 2**26
             assert verified is None or verified.status == certificate.status
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+    np.testing.assert_allclose(fitted[0], fitted[1], atol=1e-12)
 
 
 def test_the_variance_of_gamma_counts_empty_columns_and_other_uses_need_no_more_memory(tmp_path):

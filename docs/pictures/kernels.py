@@ -315,8 +315,10 @@ def _section(name: str, row: Row) -> str:
     shown = ", ".join(f"`{one!r}`" for one in row.drawn)
     picture = f"![k(x, z)](../pictures/kernels/{name}.png)\n\n{shown}\n\n" if row.drawn else ""
     proved = bool(row.drawn) and bool(row.drawn[0].is_psd)
-    known = f"Proved to be a kernel: {kernel.rule}." if proved else 'Whether it is a kernel: "unknown", ask `diagnose`.'
-    return f"## {name}\n\n{first_line}\n\n{picture}**When.** {row.when}\n\n{known}\n"
+    definiteness = (
+        f"Proved to be a kernel: {kernel.rule}." if proved else 'Whether it is a kernel: "unknown", ask `diagnose`.'
+    )
+    return f"## {name}\n\n{first_line}\n\n{picture}**When.** {row.when}\n\n{definiteness}\n"
 
 
 def description(row: Row) -> str:

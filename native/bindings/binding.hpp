@@ -45,9 +45,9 @@ inline void check_indices(const int64_t* indices, int64_t count, int64_t n) {
 }
 
 inline const Implementation& implementation(const std::string& isa) {
-    const Implementation* found = find_implementation(isa.c_str());
-    if (found == nullptr) throw nb::value_error("this machine or this build has no such instruction set");
-    return *found;
+    const Implementation* chosen = find_implementation(isa.c_str());
+    if (chosen == nullptr) throw nb::value_error("this machine or this build has no such instruction set");
+    return *chosen;
 }
 
 // The constructor, from Python, of a struct from its members in their order.

@@ -23,14 +23,14 @@ bool fill_dense(const AnyMatrix& table, const double* low, const double* high, i
     const int64_t row_stride = table.stride(0), stride = table.stride(1);
     for (int64_t i = 0; i < n; ++i) {
         uint64_t* row = words.data() + i * n_words;
-        bool known = true;
+        bool has_two_values = true;
         for (int64_t j = 0; j < p; ++j) {
             const auto value = static_cast<double>(data[i * row_stride + j * stride]);
             const bool is_low = value == low[j];
-            known &= is_low || value == high[j];
+            has_two_values &= is_low || value == high[j];
             row[j / 64] |= uint64_t{!is_low} << (j % 64);
         }
-        if (!known) return false;
+        if (!has_two_values) return false;
     }
     return true;
 }
@@ -57,8 +57,8 @@ bool fill_sparse(const Index* indices, const Pointer* indptr, int64_t n, int64_t
     return true;
 }
 
-nb::object owned_rows(bool known, Words words, std::size_t n, int64_t n_words) {
-    if (!known) return nb::none();
+nb::object owned_rows(bool has_two_values, Words words, std::size_t n, int64_t n_words) {
+    if (!has_two_values) return nb::none();
     return nb::cast(owned_as(std::move(words), n, static_cast<std::size_t>(n_words)));
 }
 
@@ -74,13 +74,13 @@ nb::object bit_rows(AnyMatrix table, ConstDoubles low, ConstDoubles high) {
     const Scalar scalar = scalar_of(table.dtype());
     const int64_t n_words = words_of(static_cast<int64_t>(table.shape(1)));
     Words words(n * static_cast<std::size_t>(n_words));
-    bool known = false;
+    bool has_two_values = false;
     {
         const ReleasedGil released;
-        known = scalar == Scalar::f32 ? fill_dense<float>(table, low.data(), high.data(), n_words, words)
-                                      : fill_dense<double>(table, low.data(), high.data(), n_words, words);
+        has_two_values = scalar == Scalar::f32 ? fill_dense<float>(table, low.data(), high.data(), n_words, words)
+                                               : fill_dense<double>(table, low.data(), high.data(), n_words, words);
     }
-    return owned_rows(known, std::move(words), n, n_words);
+    return owned_rows(has_two_values, std::move(words), n, n_words);
 }
 
 nb::object bit_rows_of_entries(AnyVector indices, AnyVector indptr, int64_t n_features) {
@@ -90,7 +90,7 @@ nb::object bit_rows_of_entries(AnyVector indices, AnyVector indptr, int64_t n_fe
     require(n >= 0, "indptr must have at least one element");
     const int64_t n_words = words_of(n_features);
     Words words(static_cast<std::size_t>(n * n_words));
-    bool known = false;
+    bool has_two_values = false;
     {
         const ReleasedGil released;
         auto fill = [&]<class Index, class Pointer>() {
@@ -98,13 +98,13 @@ nb::object bit_rows_of_entries(AnyVector indices, AnyVector indptr, int64_t n_fe
                                n_entries, n_features, n_words, words);
         };
         if (wide)
-            known = wide_pointers ? fill.template operator()<int64_t, int64_t>()
-                                  : fill.template operator()<int64_t, int32_t>();
+            has_two_values = wide_pointers ? fill.template operator()<int64_t, int64_t>()
+                                           : fill.template operator()<int64_t, int32_t>();
         else
-            known = wide_pointers ? fill.template operator()<int32_t, int64_t>()
-                                  : fill.template operator()<int32_t, int32_t>();
+            has_two_values = wide_pointers ? fill.template operator()<int32_t, int64_t>()
+                                           : fill.template operator()<int32_t, int32_t>();
     }
-    return owned_rows(known, std::move(words), static_cast<std::size_t>(n), n_words);
+    return owned_rows(has_two_values, std::move(words), static_cast<std::size_t>(n), n_words);
 }
 
 }  // namespace

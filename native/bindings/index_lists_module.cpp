@@ -23,13 +23,15 @@ void add_at(Doubles out, ConstIndices places, ConstDoubles values) {
     for (int64_t k = 0; k < count; ++k) out.data()[places.data()[k]] += values.data()[k];
 }
 
-// Returns the indices in `places` (or all from 0 to n - 1 without it) that are not in `own`, in ascending order.
-nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices own, std::optional<ConstIndices> places, int64_t n) {
+// Returns the indices in `places` (or all from 0 to n - 1 without it) that are not in `removed`, in ascending order.
+nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices removed, std::optional<ConstIndices> places,
+                                                     int64_t n) {
     require(n >= 0, "n must not be negative");
-    check_indices(own.data(), static_cast<int64_t>(own.shape(0)), n);
+    check_indices(removed.data(), static_cast<int64_t>(removed.shape(0)), n);
     if (places) check_indices(places->data(), static_cast<int64_t>(places->shape(0)), n);
-    return owned(places_without(own.data(), static_cast<int64_t>(own.shape(0)), places ? places->data() : nullptr,
-                                places ? static_cast<int64_t>(places->shape(0)) : 0, n));
+    return owned(places_without(removed.data(), static_cast<int64_t>(removed.shape(0)),
+                                places ? places->data() : nullptr, places ? static_cast<int64_t>(places->shape(0)) : 0,
+                                n));
 }
 
 // Returns the unique numbers of `idx`, in the order of their last occurrences, and for each element of `idx` its
@@ -58,7 +60,7 @@ std::tuple<nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>, nb::ndarray<nb::numpy, 
 void bind_lists(nb::module_& m) {
     m.def("add_at", &add_at, nb::arg("out").noconvert(), nb::arg("places").noconvert(), nb::arg("values").noconvert());
     m.def("fold", &fold, nb::arg("idx").noconvert(), nb::arg("n"));
-    m.def("without", &without, nb::arg("own").noconvert(), nb::arg("places").noconvert().none(), nb::arg("n"));
+    m.def("without", &without, nb::arg("removed").noconvert(), nb::arg("places").noconvert().none(), nb::arg("n"));
 }
 
 }  // namespace mercer

@@ -71,7 +71,7 @@ void weighted_sums(const std::string& isa, const LinearTableOfArrays& table, std
 // Sizes and indices are checked; `order` must list rows.
 void class_epoch(const std::string& isa, const LinearTableOfArrays& table, bool is_squared, ConstIndices order,
                  ConstDoubles squares, ConstDoubleRows charges, DoubleRows beta, DoubleRows w, Bits active,
-                 ConstDoubles up, ConstDoubles down, DoubleRows found, Counts n_shrunken) {
+                 ConstDoubles up, ConstDoubles down, DoubleRows measures, Counts n_shrunken) {
     const LinearTable& view = table.view;
     const auto n_classes = static_cast<int64_t>(w.shape(1));
     require(view.is_sparse(), "the table must be sparse");
@@ -81,9 +81,9 @@ void class_epoch(const std::string& isa, const LinearTableOfArrays& table, bool 
                 fits(charges, view.n_rows, n_classes) && fits_vector(squares, view.n_rows) &&
                 fits_vector(active, view.n_rows),
             "charges, beta, squares and active must have a row for each row of the table, and w one for each column");
-    require(fits_vector(up, n_classes) && fits_vector(down, n_classes) && fits(found, 4, n_classes) &&
+    require(fits_vector(up, n_classes) && fits_vector(down, n_classes) && fits(measures, 4, n_classes) &&
                 fits_vector(n_shrunken, n_classes),
-            "up, down, found and n_shrunken must have an element for each class");
+            "up, down, measures and n_shrunken must have an element for each class");
     check_indices(order.data(), static_cast<int64_t>(order.shape(0)), view.n_rows);
     const ClassEpochFunction native = implementation(isa).class_epoch;
     bool in_range = true;
@@ -91,7 +91,7 @@ void class_epoch(const std::string& isa, const LinearTableOfArrays& table, bool 
         const ReleasedGil released;
         in_range = native({view, is_squared, order.data(), static_cast<int64_t>(order.shape(0)), n_classes,
                            squares.data(), charges.data(), beta.data(), w.data(), active.data(), up.data(), down.data(),
-                           found.data(), n_shrunken.data()});
+                           measures.data(), n_shrunken.data()});
     }
     check_range(in_range);
 }
@@ -245,7 +245,7 @@ void bind_linear(nb::module_& m) {
     m.def("class_epoch", &class_epoch, nb::arg("isa"), nb::arg("table"), nb::kw_only(), nb::arg("is_squared"),
           nb::arg("order").noconvert(), nb::arg("squares").noconvert(), nb::arg("charges").noconvert(),
           nb::arg("beta").noconvert(), nb::arg("w").noconvert(), nb::arg("active").noconvert(),
-          nb::arg("up").noconvert(), nb::arg("down").noconvert(), nb::arg("found").noconvert(),
+          nb::arg("up").noconvert(), nb::arg("down").noconvert(), nb::arg("measures").noconvert(),
           nb::arg("n_shrunken").noconvert());
     m.def("class_step", &class_step, nb::arg("isa"), nb::arg("table"), nb::kw_only(), nb::arg("is_squared"),
           nb::arg("charges").noconvert(), nb::arg("beta").noconvert(), nb::arg("w").noconvert(),

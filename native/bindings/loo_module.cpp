@@ -47,7 +47,7 @@ struct TableauPlaces {
 
 // The variables, each of which is removed alone.
 struct RemovedVariables {
-    Matrix own;
+    Matrix own_rows;
     ConstIndices own_slots;
     ConstDoubles corner, gradient;
     ConstIndices main, partner;
@@ -57,11 +57,11 @@ struct RemovedVariables {
         const std::size_t count = main.shape(0);
         for (const ConstDoubles& array : {corner, gradient, amount, own_drift, total})
             require(array.shape(0) == count, "arrays must have an element for each variable");
-        require(own.shape(1) == n, "own must have an element for each place");
+        require(own_rows.shape(1) == n, "own_rows must have an element for each place");
         require(own_slots.shape(0) == count && partner.shape(0) == count,
                 "every variable must have its row and its partner");
         for (std::size_t k = 0; k < count; ++k) {
-            require(own_slots.data()[k] >= 0 && own_slots.data()[k] < static_cast<int64_t>(own.shape(0)),
+            require(own_slots.data()[k] >= 0 && own_slots.data()[k] < static_cast<int64_t>(own_rows.shape(0)),
                     "variables must have different rows");
             require(std::min(main.data()[k], partner.data()[k]) >= -1 &&
                         std::max(main.data()[k], partner.data()[k]) < static_cast<int64_t>(n),
@@ -86,7 +86,7 @@ Places leave_each_out(const TableauPlaces& places, const RemovedVariables& remov
                               places.rows.data(),
                               places.slots.data(),
                               static_cast<int64_t>(count),
-                              removed.own.data(),
+                              removed.own_rows.data(),
                               removed.own_slots.data(),
                               removed.corner.data(),
                               removed.gradient.data(),
@@ -108,9 +108,9 @@ Places leave_each_out(const TableauPlaces& places, const RemovedVariables& remov
         const LeaveOutResult& r = results[k];
         ends.data()[k] = static_cast<int64_t>(r.end);
         double* out = numbers.data() + k * kNumbers;
-        const double found[kNumbers] = {r.gradient, static_cast<double>(r.n_pivots), r.squared, r.gradients,
-                                        r.violation};
-        std::copy(found, found + kNumbers, out);
+        const double entries[kNumbers] = {r.gradient, static_cast<double>(r.n_pivots), r.squared, r.gradients,
+                                          r.violation};
+        std::copy(entries, entries + kNumbers, out);
     }
     return distinct_places(results);
 }
@@ -129,9 +129,10 @@ void bind_leave_out(nb::module_& m) {
         .def("__init__",
              &construct<RemovedVariables, Matrix, ConstIndices, ConstDoubles, ConstDoubles, ConstIndices, ConstIndices,
                         ConstDoubles, ConstDoubles, ConstDoubles>,
-             nb::kw_only(), nb::arg("own").noconvert(), nb::arg("own_slots").noconvert(), nb::arg("corner").noconvert(),
-             nb::arg("gradient").noconvert(), nb::arg("main").noconvert(), nb::arg("partner").noconvert(),
-             nb::arg("amount").noconvert(), nb::arg("own_drift").noconvert(), nb::arg("total").noconvert());
+             nb::kw_only(), nb::arg("own_rows").noconvert(), nb::arg("own_slots").noconvert(),
+             nb::arg("corner").noconvert(), nb::arg("gradient").noconvert(), nb::arg("main").noconvert(),
+             nb::arg("partner").noconvert(), nb::arg("amount").noconvert(), nb::arg("own_drift").noconvert(),
+             nb::arg("total").noconvert());
     m.def("leave_out", &leave_each_out, nb::arg("places"), nb::arg("removed"), nb::kw_only(), nb::arg("size"),
           nb::arg("tol_beta"), nb::arg("tol_gradient"), nb::arg("ends").noconvert(), nb::arg("numbers").noconvert(),
           nb::arg("n_threads"));

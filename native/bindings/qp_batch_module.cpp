@@ -135,26 +135,27 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
         const auto began = std::chrono::steady_clock::now();
         results.resize(
             static_cast<std::size_t>(solve_machines(native, batch, workspace.data(), n_threads, results.data())));
-        const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - began;
+        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
         double sum = 0.0;
         for (const MachineResult& r : results) sum += r.seconds;
         for (MachineResult& r : results)
-            r.seconds *= sum > 0.0 ? whole.count() / sum : 1.0;  // machines run concurrently
+            r.seconds *= sum > 0.0 ? elapsed.count() / sum : 1.0;  // machines run concurrently
     }
     stopping.rethrow();
-    auto* found = new std::vector<double>;
-    nb::capsule owner(found, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
-    found->reserve(results.size() * kMachineNumbers);
+    auto* numbers_of_all = new std::vector<double>;
+    nb::capsule owner(numbers_of_all, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    numbers_of_all->reserve(results.size() * kMachineNumbers);
     for (const MachineResult& r : results) {
         const Conditions& c = r.conditions;
         const auto end = static_cast<double>(static_cast<int>(r.end)), n_iter = static_cast<double>(r.n_iter),
                    n_values = static_cast<double>(r.n_values);
         const auto n_free = static_cast<double>(c.n_free), n_bounded = static_cast<double>(c.n_bounded);
-        found->insert(found->end(), {end, n_iter, n_values, r.seconds, r.longest, r.spread, r.largest, r.multiplier,
-                                     r.primal, c.quadratic, c.linear, c.mass, c.infeasibility, c.excess, n_free,
-                                     n_bounded, static_cast<double>(r.newton_free)});
+        numbers_of_all->insert(
+            numbers_of_all->end(),
+            {end, n_iter, n_values, r.seconds, r.longest, r.spread, r.largest, r.multiplier, r.primal, c.quadratic,
+             c.linear, c.mass, c.infeasibility, c.excess, n_free, n_bounded, static_cast<double>(r.newton_free)});
     }
-    return MachineTable(found->data(), {results.size(), kMachineNumbers}, owner);
+    return MachineTable(numbers_of_all->data(), {results.size(), kMachineNumbers}, owner);
 }
 
 }  // namespace

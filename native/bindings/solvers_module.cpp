@@ -57,20 +57,20 @@ std::tuple<int, int64_t, double> solve_block(const std::string& isa, bool newton
 
 template <class Real>
 std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool conjugate, MatrixOf<const Real> matrix,
-                                                   DoubleRows beta, DoubleRows gradient, ConstIndices own,
+                                                   DoubleRows beta, DoubleRows gradient, ConstIndices labels,
                                                    ConstDoubles penalty, double tol, int64_t max_iter, double max_work,
                                                    nb::object stop) {
     const auto size = static_cast<int64_t>(beta.shape(0)), n_classes = static_cast<int64_t>(beta.shape(1));
     check_padded(matrix, size);
     require(gradient.shape(0) == beta.shape(0) && gradient.shape(1) == beta.shape(1) && n_classes >= 1,
             "beta and gradient must have the same shape, of one class or more");
-    require(static_cast<int64_t>(own.shape(0)) == size && static_cast<int64_t>(penalty.shape(0)) == size,
-            "own and penalty must have an element for each example");
-    check_indices(own.data(), size, n_classes);
+    require(static_cast<int64_t>(labels.shape(0)) == size && static_cast<int64_t>(penalty.shape(0)) == size,
+            "labels and penalty must have an element for each example");
+    check_indices(labels.data(), size, n_classes);
     Stop stopping{std::move(stop)};
     const JointProblem<Real> problem{
-        size,       n_classes,      matrix.data(),       matrix.stride(0), beta.data(), gradient.data(),
-        own.data(), penalty.data(), stopping.function(), &stopping};
+        size,          n_classes,      matrix.data(),       matrix.stride(0), beta.data(), gradient.data(),
+        labels.data(), penalty.data(), stopping.function(), &stopping};
     const Implementation& native = implementation(isa);
     JointSolver<Real> solver = nullptr;
     if constexpr (std::is_same_v<Real, float>)
@@ -206,7 +206,7 @@ void bind_by_precision(nb::module_& m) {
           nb::arg("n_threads") = 1, nb::arg("stop").none() = nb::none());
     m.def("solve_joint_block", &solve_joint_block<Real>, nb::arg("isa"), nb::arg("conjugate"),
           nb::arg("matrix").noconvert(), nb::kw_only(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
-          nb::arg("own").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("labels").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
           nb::arg("max_work"), nb::arg("stop").none() = nb::none());
     m.def("solve_in_memory", &solve_in_memory<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("problems"),
           nb::arg("states"), nb::kw_only(), nb::arg("first"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("max_work"),

@@ -72,16 +72,17 @@ class VariableTiles {
         const ReleasedGil released;
         std::vector<double> change(has_owners_ ? at(n_rows_) : 0);
         double* rise = has_owners_ ? change.data() : gradient.data();
-        const std::vector<int64_t> own = rows_of(chosen.data(), size);
+        const std::vector<int64_t> own_rows = rows_of(chosen.data(), size);
         if (matrix) {
-            std::vector<double> own_rise(own.size());
+            std::vector<double> own_rise(own_rows.size());
             native_.combine_single({matrix->data(), matrix->stride(0), places.data(), n_cols, nullptr, size},
                                    {changes.data(), own_rise.data(), 1}, n_threads_);
-            for (std::size_t k = 0; k < own.size(); ++k)  // assigned once, even if both variables of a row are chosen
-                rise[own[k]] = has_owners_ ? own_rise[k] : rise[own[k]] + own_rise[k];
+            for (std::size_t k = 0; k < own_rows.size();
+                 ++k)  // assigned once, even if both variables of a row are chosen
+                rise[own_rows[k]] = has_owners_ ? own_rise[k] : rise[own_rows[k]] + own_rise[k];
         }
         const std::vector<int64_t> left =
-            places_without(own.data(), matrix ? size : 0, active ? active->data() : nullptr,
+            places_without(own_rows.data(), matrix ? size : 0, active ? active->data() : nullptr,
                            active ? static_cast<int64_t>(active->shape(0)) : 0, n_rows_);
         const std::vector<double> sums = products(left, rows_of(cols.data(), n_cols), changes.data());
         for (std::size_t k = 0; k < left.size(); ++k) rise[left[k]] += sums[k];

@@ -63,18 +63,18 @@ class Rounds {
         // The violation of the last round whose working set had all violators.
         double last = std::numeric_limits<double>::infinity();
         while (true) {
-            found_.measure({size_, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.grouped ? groups_.data() : nullptr,
-                            n_groups(), nullptr, size_});
-            if (found_.violation() <= (is_fresh_ ? 1.0 : kEnd) * limits_.tol) {
+            survey_.measure({size_, p_.beta, gradient_.data(), p_.lower, p_.upper,
+                             p_.grouped ? groups_.data() : nullptr, n_groups(), nullptr, size_});
+            if (survey_.violation() <= (is_fresh_ ? 1.0 : kEnd) * limits_.tol) {
                 if (is_fresh_) return BlockEnd::solved;
                 refine();
                 continue;
             }
             if (steps_left() <= 0 || work() > kMostWork) return BlockEnd::limit;
-            if (found_.violation() > kProgress * last) return BlockEnd::stalled;
+            if (survey_.violation() > kProgress * last) return BlockEnd::stalled;
             choose();
             const double rise = precise_ ? round<double>() : round<float>();
-            last = precise_ && holds_all_ ? found_.violation() : std::numeric_limits<double>::infinity();
+            last = precise_ && holds_all_ ? survey_.violation() : std::numeric_limits<double>::infinity();
             if (rise > 0.0) continue;
             if (precise_) return BlockEnd::stalled;
             precise_ = true;  // rounding limits the progress of single precision
@@ -88,13 +88,13 @@ class Rounds {
     }
 
     void choose() {
-        int64_t most = std::max(found_.n_free() + found_.n_free() / 4 + kSpare, kLeastSet);
+        int64_t most = std::max(survey_.n_free() + survey_.n_free() / 4 + kSpare, kLeastSet);
         if (precise_)
             while (most * padded(most) > machine_set_room(size_)) --most;
-        holds_all_ = found_.n_remaining() <= most;
-        chosen_ = holds_all_ ? found_.remaining()
-                             : found_.select(reinterpret_cast<const bool*>(seen_.data()), chosen_.data(),
-                                             static_cast<int64_t>(chosen_.size()), most);
+        holds_all_ = survey_.n_remaining() <= most;
+        chosen_ = holds_all_ ? survey_.remaining()
+                             : survey_.select(reinterpret_cast<const bool*>(seen_.data()), chosen_.data(),
+                                              static_cast<int64_t>(chosen_.size()), most);
         for (const int64_t u : chosen_) seen_[at(u)] = 1;
         // In each part, variables with stored rows come first, so that both kinds are contiguous in the set's matrix.
         const auto middle = std::lower_bound(chosen_.begin(), chosen_.end(), p_.parts[0].size);
@@ -106,11 +106,11 @@ class Rounds {
     template <class Real>
     double round() {
         const auto size = static_cast<int64_t>(chosen_.size());
-        WorkingPoint point(found_.variables(), chosen_.data(), size);
+        WorkingPoint point(survey_.variables(), chosen_.data(), size);
         const BlockProblem<Real> problem = point.problem<Real>(fill<Real>(), padded(size));
         Block<Real> block(
             native_, problem,
-            limits_of_round<Real>(kBlockEnd * limits_.tol, found_.violation(), p_.largest, holds_all_, smo_slow_));
+            limits_of_round<Real>(kBlockEnd * limits_.tol, survey_.violation(), p_.largest, holds_all_, smo_slow_));
         while (!block.is_finished() && work() + block.work() < 2.0 * kMostWork)
             block.step(steps_left() - block.n_iter());
         n_iter_ += block.n_iter(), work_ += block.work(), smo_slow_ = block.smo_slow();
@@ -130,18 +130,18 @@ class Rounds {
         auto* matrix = reinterpret_cast<Real*>(matrix_);
         // If parts are shared, values are expensive. If half of the last set moved, half of this set will probably
         // move. Whole rows are then evaluated at once, which costs less than first evaluating their part in the set.
-        if (p_.parts[0].shared != nullptr && 2 * n_moved_ >= last_size_) keep(chosen_);
+        if (p_.parts[0].shared != nullptr && 2 * n_moved_ >= last_size_) cache_rows(chosen_);
         const int64_t n_known =
             std::count_if(chosen_.begin(), chosen_.end(), [this](int64_t u) { return is_cached(u); });
         if (2 * n_known < size) {  // because half of a symmetric matrix is evaluated
             evaluate(chosen_, chosen_, true, matrix, stride);
         } else {
             for (int64_t first = 0, last; first < size; first = last) {
-                const bool known = is_cached(chosen_[at(first)]);
-                for (last = first + 1; last < size && is_cached(chosen_[at(last)]) == known;) ++last;
+                const bool are_cached = is_cached(chosen_[at(first)]);
+                for (last = first + 1; last < size && is_cached(chosen_[at(last)]) == are_cached;) ++last;
                 const Vars some = Vars(chosen_).subspan(at(first), at(last - first));
                 Real* out = matrix + first * stride;
-                if (known)
+                if (are_cached)
                     gather<double, Real>({cached_, stride_, slots_of(some).data(), last - first, chosen_.data(), size},
                                          out, stride, 1);
                 else
@@ -154,14 +154,14 @@ class Rounds {
 
     // Computes out += K[:, rows] weights.
     void add_rows(Vars rows, const std::vector<double>& weights, double* out) {
-        keep(rows);
+        cache_rows(rows);
         const std::vector<int64_t> slots = slots_of(rows);
         native_.combine({cached_, stride_, slots.data(), static_cast<int64_t>(slots.size()), nullptr, size_},
                         {weights.data(), out, 1}, 1);
     }
 
     // Evaluates and stores rows that are not stored yet.
-    void keep(Vars rows) {
+    void cache_rows(Vars rows) {
         std::vector<int64_t> fresh;
         for (const int64_t u : rows)
             if (!is_cached(u)) fresh.push_back(u);
@@ -233,8 +233,8 @@ class Rounds {
     }
 
     std::vector<int64_t> places_in(int part, Vars variables) const {
-        const Vars own = within(variables, part);
-        std::vector<int64_t> places(own.begin(), own.end());
+        const Vars part_variables = within(variables, part);
+        std::vector<int64_t> places(part_variables.begin(), part_variables.end());
         for (int64_t& u : places) u -= part == 0 ? 0 : p_.parts[0].size;
         return places;
     }
@@ -263,7 +263,7 @@ class Rounds {
     std::vector<int64_t> groups_, everybody_, chosen_;
     std::vector<double> gradient_;
     std::vector<char> seen_;
-    Survey found_;
+    Survey survey_;
     int64_t n_cached_ = 0, n_moved_ = 0, last_size_ = 1, n_iter_ = 0, n_values_ = 0;
     double work_ = 0.0;
     bool is_fresh_ = false;  // whether the gradient was computed from the point alone, not by updates

@@ -99,13 +99,13 @@ template <class Real>
 BlockEnd Block<Real>::run(bool newton, double tol, int64_t steps) {
     const auto free = static_cast<double>(n_free_);
     const BlockSolver<Real> solver = newton ? newton_steps_of<Real>(native_) : pair_steps_of<Real>(native_);
-    const BlockResult found = solver(p_, tol, steps);
-    n_iter_ += found.n_iter, n_newton_ += newton ? found.n_iter : 0;
-    work_ += newton ? free * free * free / 6.0 : static_cast<double>(found.n_iter * std::max(p_.size, kLeastSize));
-    violation_ = found.violation;
+    const BlockResult ended = solver(p_, tol, steps);
+    n_iter_ += ended.n_iter, n_newton_ += newton ? ended.n_iter : 0;
+    work_ += newton ? free * free * free / 6.0 : static_cast<double>(ended.n_iter * std::max(p_.size, kLeastSize));
+    violation_ = ended.violation;
     n_free_ = count_free();
-    is_stopped_ = found.is_stopped;
-    return found.end;
+    is_stopped_ = ended.is_stopped;
+    return ended.end;
 }
 
 // Newton steps need all rows.
@@ -164,9 +164,9 @@ template <class Real>
 double Block<Real>::rounding() const {
     double longest = 0.0, mass = 0.0;
     for (int64_t u = 0; u < p_.size; ++u) {
-        const double own =
+        const double square =
             p_.lazy != nullptr ? p_.lazy->diagonal[u] : static_cast<double>(p_.matrix[u * (p_.stride + 1)]);
-        const double length = std::sqrt(std::fabs(own));
+        const double length = std::sqrt(std::fabs(square));
         longest = std::max(longest, length);
         mass += std::fabs(p_.beta[u]) * length;
     }

@@ -50,14 +50,14 @@ BlockResult or_else(const BlockResult& done, const BlockProblem<Real>& block, Bl
 
 void block_values(const BlockProblem<double>& block, double* values) {
     for (int64_t v = 0; v < block.size; ++v) values[v] = 0.0;
-    const int64_t whole = block.size / kLanes * kLanes;
+    const int64_t n_full = block.size / kLanes * kLanes;
     for (int64_t u = 0; u < block.size; ++u) {  // rows instead of columns, because the matrix is symmetric
         const double weight = block.beta[u];
         if (weight == 0.0) continue;
         const double* row = block.matrix + u * block.stride;
-        for (int64_t v = 0; v < whole; v += kLanes)
+        for (int64_t v = 0; v < n_full; v += kLanes)
             store(values + v, load_vector(values + v) + weight * load_vector(row + v));
-        for (int64_t v = whole; v < block.size; ++v) values[v] += weight * row[v];
+        for (int64_t v = n_full; v < block.size; ++v) values[v] += weight * row[v];
     }
 }
 

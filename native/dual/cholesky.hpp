@@ -62,8 +62,8 @@ class Cholesky {
             for (int64_t k = 0; k < before; ++k) last[k] = products(b)[k];
             for (int64_t k = 0; k < b; ++k) last[before + k] = own_products(b)[k];
             for (int64_t k = 0; k < size_; ++k) last[k] = (last[k] - dot(row(k), last, k)) / row(k)[k];
-            const double own = own_products(b)[b], pivot = own - dot(last, last, size_);
-            last[size_] = __builtin_sqrt(pivot > least * own ? pivot : least * own);
+            const double square = own_products(b)[b], pivot = square - dot(last, last, size_);
+            last[size_] = __builtin_sqrt(pivot > least * square ? pivot : least * square);
             ++size_;
         }
     }

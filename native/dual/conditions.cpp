@@ -114,7 +114,7 @@ void find_screened(const DoubtfulPoint& point, bool* screened) {
 Conditions find_conditions(const Point& point, double* multipliers) {
     const bool grouped = point.n_groups > 0;
     std::vector<Group> groups(grouped ? static_cast<std::size_t>(point.n_groups) : 1);
-    Conditions found{0.0, 0.0, 0.0, 0.0, -kInfinity, 0, 0};
+    Conditions measured{0.0, 0.0, 0.0, 0.0, -kInfinity, 0, 0};
     TwofoldSum quadratic, linear;
     for (int64_t u = 0; u < point.size; ++u) {
         const double beta = point.beta[u], lower = point.lower[u], upper = point.upper[u];
@@ -122,8 +122,8 @@ Conditions find_conditions(const Point& point, double* multipliers) {
         const double gradient = point.values[u] + offset;
         quadratic.add(beta * point.values[u]);
         linear.add(beta * (point.linear[u] + offset));
-        found.mass += std::fabs(beta);
-        found.infeasibility = larger(found.infeasibility, std::max(lower - beta, beta - upper));
+        measured.mass += std::fabs(beta);
+        measured.infeasibility = larger(measured.infeasibility, std::max(lower - beta, beta - upper));
         const bool can_grow = beta<upper, can_shrink = beta> lower;
         Group& group = groups[point.groups == nullptr ? 0 : static_cast<std::size_t>(point.groups[u])];
         if (can_grow) group.least = std::min(group.least, gradient);
@@ -131,26 +131,26 @@ Conditions find_conditions(const Point& point, double* multipliers) {
         if (can_grow && can_shrink) {
             group.free_gradients.add(gradient);
             ++group.n_free;
-            if (beta != 0.0) ++found.n_free;  // a support vector
+            if (beta != 0.0) ++measured.n_free;  // a support vector
         } else if (beta != 0.0) {
-            ++found.n_bounded;
+            ++measured.n_bounded;
         }
         group.surplus.add(beta);
         group.surplus.add(-point.start[u]);
     }
-    found.quadratic = quadratic.value();
-    found.linear = linear.value();
+    measured.quadratic = quadratic.value();
+    measured.linear = linear.value();
     for (std::size_t g = 0; g < groups.size(); ++g) {
         const Group& group = groups[g];
         if (!grouped) {  // without groups the multiplier is 0
-            found.excess = std::max(-group.least, group.most);
+            measured.excess = std::max(-group.least, group.most);
         } else {
             multipliers[g] = group.multiplier();
-            found.excess = std::max(found.excess, group.most - group.least);
-            found.infeasibility = larger(found.infeasibility, std::fabs(group.surplus.value()));
+            measured.excess = std::max(measured.excess, group.most - group.least);
+            measured.infeasibility = larger(measured.infeasibility, std::fabs(group.surplus.value()));
         }
     }
-    return found;
+    return measured;
 }
 
 double find_sum(int64_t size, const double* values) {

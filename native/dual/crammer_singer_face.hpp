@@ -67,7 +67,7 @@ class JointFace {
     }
 
   private:
-    double upper(int64_t i, int64_t k) const { return k == block_.own[i] ? block_.penalty[i] : 0.0; }
+    double upper(int64_t i, int64_t k) const { return k == block_.labels[i] ? block_.penalty[i] : 0.0; }
     double share(int64_t i, int64_t k) const { return upper(i, k) - block_.beta[i * block_.n_classes + k]; }
 
     double violation_of(int64_t i) const {
@@ -151,7 +151,7 @@ class JointFace {
         double most = 0.0;
         for (int64_t i = 0; i < block_.size; ++i)
             for (int64_t k = 0; k < block_.n_classes; ++k)
-                if (k != block_.own[i] && share(i, k) > most) most = share(i, k);
+                if (k != block_.labels[i] && share(i, k) > most) most = share(i, k);
         return most;
     }
 
@@ -170,8 +170,8 @@ class JointFace {
             for (int64_t i = 0; i < block_.size; ++i) {
                 for (int64_t k = 0; k < block_.n_classes; ++k)
                     shares_[k] = -block_.beta[i * block_.n_classes + k] - change_[k * padded_ + i];
-                project_beside(shares_, block_.n_classes, block_.own[i], block_.penalty[i]);
-                write_shares(shares_, block_.n_classes, block_.own[i], block_.penalty[i], moved_);
+                project_beside(shares_, block_.n_classes, block_.labels[i], block_.penalty[i]);
+                write_shares(shares_, block_.n_classes, block_.labels[i], block_.penalty[i], moved_);
                 for (int64_t k = 0; k < block_.n_classes; ++k)
                     target[k * padded_ + i] = moved_[k] - block_.beta[i * block_.n_classes + k];
             }
@@ -193,10 +193,10 @@ class JointFace {
             for (int64_t k = 0; k < block_.n_classes; ++k) {
                 const double left = share(i, k) - step * change_[k * padded_ + i];
                 // Values close to 0 become 0, because rounding would otherwise leave a tiny share.
-                const double size = k == block_.own[i] || block_.penalty[i] < given ? block_.penalty[i] : given;
+                const double size = k == block_.labels[i] || block_.penalty[i] < given ? block_.penalty[i] : given;
                 shares_[k] = left > 1e-14 * size ? left : 0.0;
             }
-            write_shares(shares_, block_.n_classes, block_.own[i], block_.penalty[i], moved_);
+            write_shares(shares_, block_.n_classes, block_.labels[i], block_.penalty[i], moved_);
             for (int64_t k = 0; k < block_.n_classes; ++k) {
                 change_[k * padded_ + i] = moved_[k] - beta[k];
                 beta[k] = moved_[k];

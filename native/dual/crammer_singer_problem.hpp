@@ -15,7 +15,7 @@ struct JointProblem {
     const Real* matrix;  // row-major, symmetric; rows padded to a multiple of kBlockPadding
     int64_t stride;
     double *beta, *gradient;        // (size, n_classes), row-major
-    const int64_t* own;             // y_i
+    const int64_t* labels;          // y_i
     const double* penalty;          // C_i
     bool (*stop)(void*) = nullptr;  // conjugate gradients call it from time to time; true stops them
     void* stop_context = nullptr;

@@ -65,7 +65,7 @@ class JointSteps {
     }
 
   private:
-    double upper(int64_t i, int64_t k) const { return k == block_.own[i] ? block_.penalty[i] : 0.0; }
+    double upper(int64_t i, int64_t k) const { return k == block_.labels[i] ? block_.penalty[i] : 0.0; }
 
     // Reads gradient and t of an example, and returns its violation: the largest gradient minus the smallest gradient
     // of the classes with a positive share of C_i.
@@ -94,10 +94,10 @@ class JointSteps {
     }
 
     void project(int64_t i, double curvature) {
-        const int64_t own = block_.own[i];
+        const int64_t label = block_.labels[i];
         for (int64_t k = 0; k < block_.n_classes; ++k)
-            target_[k] = slope_[k] / curvature + (k == own ? -block_.beta[i * block_.n_classes + k] : share_[k]);
-        project_beside(target_, block_.n_classes, own, block_.penalty[i]);
+            target_[k] = slope_[k] / curvature + (k == label ? -block_.beta[i * block_.n_classes + k] : share_[k]);
+        project_beside(target_, block_.n_classes, label, block_.penalty[i]);
     }
 
     // If the objective has no positive curvature: gives all of C to the class with the largest gradient.
@@ -109,7 +109,7 @@ class JointSteps {
     }
 
     int64_t move(int64_t i, const Real* row) {
-        write_shares(target_, block_.n_classes, block_.own[i], block_.penalty[i], slope_);
+        write_shares(target_, block_.n_classes, block_.labels[i], block_.penalty[i], slope_);
         double* beta = block_.beta + i * block_.n_classes;
         int64_t n_changed = 0;
         for (int64_t k = 0; k < block_.n_classes; ++k) {

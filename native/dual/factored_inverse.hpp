@@ -122,8 +122,8 @@ class FactoredInverse {
     // The same as Inverse::remove, for a variable whose column is known.
     const double* remove(int64_t position, double least) {
         double* column = dead_columns_ + n_dead_ * stride_;
-        const Real* known = columns_ + slots_[position] * stride_;
-        for (int64_t i = 0; i < size_; ++i) column[i] = static_cast<double>(known[i]);
+        const Real* stored = columns_ + slots_[position] * stride_;
+        for (int64_t i = 0; i < size_; ++i) column[i] = static_cast<double>(stored[i]);
         for (int64_t k = 0; k < n_dead_; ++k) shares_[k] = dead_columns_[k * stride_ + position] / dead_pivots_[k];
         eliminate(column);
         if (!(column[position] > least)) column[position] = least;
@@ -379,7 +379,7 @@ class FactoredInverse {
                         for (int s = 0; s < kSpan; ++s)
                             sums[j][h][s] += x[h * stride_ + k + j] * load_vector(column + s * kWidth);
             for (int h = 0; h < kFew; ++h) {
-                Real* own = x + h * stride_ + p * kRows;
+                Real* own_block = x + h * stride_ + p * kRows;
                 Real products[kSpan * kWidth];
                 for (int s = 0; s < kSpan; ++s) {
                     V total = sums[0][h][s];
@@ -387,9 +387,9 @@ class FactoredInverse {
                     store(products + s * kWidth, total);
                 }
                 for (int64_t r = 0; r < kRows && p * kRows + r < size_; ++r) {
-                    Real value = own[r] - products[r];
-                    for (int64_t c = 0; c < r; ++c) value -= column[c * kRows + r] * own[c];
-                    own[r] = value / column[r * kRows + r];
+                    Real value = own_block[r] - products[r];
+                    for (int64_t c = 0; c < r; ++c) value -= column[c * kRows + r] * own_block[c];
+                    own_block[r] = value / column[r * kRows + r];
                 }
             }
         }
@@ -414,16 +414,16 @@ class FactoredInverse {
             }
             const Real* corner = panel(p) + p * kRows * kRows;
             for (int h = 0; h < kFew; ++h) {
-                Real* own = x + h * stride_ + p * kRows;
+                Real* own_block = x + h * stride_ + p * kRows;
                 Real products[kRows][kSpan * kWidth];
                 for (int r = 0; r < kRows; ++r)
                     for (int s = 0; s < kSpan; ++s) store(products[r] + s * kWidth, sums[h][r][s]);
                 for (int64_t r = kRows - 1; r >= 0; --r) {
                     if (p * kRows + r >= size_) continue;
-                    Real value = own[r];
+                    Real value = own_block[r];
                     for (int64_t c = 0; c < kRows; ++c) value -= products[r][c];
-                    for (int64_t c = r + 1; c < kRows; ++c) value -= corner[r * kRows + c] * own[c];
-                    own[r] = value / corner[r * kRows + r];
+                    for (int64_t c = r + 1; c < kRows; ++c) value -= corner[r * kRows + c] * own_block[c];
+                    own_block[r] = value / corner[r * kRows + r];
                 }
             }
         }

@@ -45,20 +45,20 @@ class Rounds {
         double last = std::numeric_limits<double>::infinity();
         while (true) {
             for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
-            found_.measure(variables());
-            result.violation = found_.violation();
-            if (found_.violation() <= limits_.tol) {
+            survey_.measure(variables());
+            result.violation = survey_.violation();
+            if (survey_.violation() <= limits_.tol) {
                 result.end = BlockEnd::solved;
                 return result;
             }
             if (result.n_iter >= most || work_ >= limits_.max_work || stopped_) return result;
-            if (found_.violation() > kProgress * last) {
+            if (survey_.violation() > kProgress * last) {
                 result.end = BlockEnd::stalled;
                 return result;
             }
             const int64_t size =
-                std::clamp(found_.n_free() + found_.n_free() / 4 + kSpare, kLeastBlock, limits_.max_block);
-            const int64_t bound = std::min(size, found_.n_remaining());
+                std::clamp(survey_.n_free() + survey_.n_free() / 4 + kSpare, kLeastBlock, limits_.max_block);
+            const int64_t bound = std::min(size, survey_.n_remaining());
             result.wanted = bound * padded(bound) * (result.precise ? 8 : 4);
             if (result.wanted > room_) return result;
             choose(size);
@@ -83,9 +83,9 @@ class Rounds {
 
     // Selects all active variables, or a working set of them, sorted by group.
     void choose(int64_t size) {
-        holds_all_ = found_.n_remaining() <= size;
+        holds_all_ = survey_.n_remaining() <= size;
         if (holds_all_) {
-            chosen_ = found_.remaining();
+            chosen_ = survey_.remaining();
             if (p_.n_groups > 1)
                 std::stable_sort(chosen_.begin(), chosen_.end(),
                                  [&](int64_t a, int64_t b) { return p_.groups[a] < p_.groups[b]; });
@@ -95,8 +95,8 @@ class Rounds {
                 if (p_.seen[u] == 2) previous.push_back(u);
             seen_.assign(p_.seen, p_.seen + p_.size);
             for (char& flag : seen_) flag = flag != 0;
-            chosen_ = found_.select(reinterpret_cast<const bool*>(seen_.data()), previous.data(),
-                                    static_cast<int64_t>(previous.size()), size);
+            chosen_ = survey_.select(reinterpret_cast<const bool*>(seen_.data()), previous.data(),
+                                     static_cast<int64_t>(previous.size()), size);
             holds_all_ = static_cast<int64_t>(chosen_.size()) < size;
         }
         leave_out_partners();
@@ -141,10 +141,10 @@ class Rounds {
             for (const int64_t u : chosen) {
                 const int64_t row = problem.rows[u];
                 rows_.push_back(row);
-                own_.push_back(static_cast<double>(problem.matrix[row * (problem.stride + 1)]) + ridge(u));
+                diagonal_.push_back(static_cast<double>(problem.matrix[row * (problem.stride + 1)]) + ridge(u));
             }
             evaluated_.resize(chosen.size(), 0);
-            evaluated = evaluated_.data(), diagonal = own_.data();
+            evaluated = evaluated_.data(), diagonal = diagonal_.data();
         }
 
         const Real* values() const { return values_; }
@@ -170,7 +170,7 @@ class Rounds {
         Real* values_;
         int64_t size_, stride_;
         std::vector<int64_t> rows_;
-        std::vector<double> own_;
+        std::vector<double> diagonal_;
         std::vector<char> evaluated_;
     };
 
@@ -179,7 +179,7 @@ class Rounds {
     double round(InMemoryResult& result, int64_t most) {
         const auto size = static_cast<int64_t>(chosen_.size());
         WorkingMatrix<Real> matrix(p_, chosen_, static_cast<Real*>(workspace_));
-        WorkingPoint point(found_.variables(), chosen_.data(), size);
+        WorkingPoint point(survey_.variables(), chosen_.data(), size);
         BlockProblem<Real> block = point.problem<Real>(matrix.values(), matrix.stride());
         block.stop = p_.stop, block.stop_context = p_.stop_context, block.lazy = &matrix;
         solve(block, result, most);
@@ -215,7 +215,7 @@ class Rounds {
     const InMemoryLimits& limits_;
     void* workspace_;
     int64_t room_;
-    Survey found_;
+    Survey survey_;
     std::vector<double> gradient_;
     std::vector<int64_t> chosen_;
     std::vector<char> seen_;

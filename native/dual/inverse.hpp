@@ -196,10 +196,10 @@ class Inverse {
             for (int64_t i = j / kRows * kRows; i < size_; i += kRows) {
                 Vec tile[kRows][2];
                 multiply<true>(packed_ + i * count, 0, panel_, count, tile);
-                const bool whole = i >= j + kColumns - 1 && i + kRows <= size_;
+                const bool is_full = i >= j + kColumns - 1 && i + kRows <= size_;
                 for (int64_t r = 0; r < kRows; ++r)
                     for (int64_t c = 0; c < kColumns; ++c)
-                        if (whole || (j + c <= i + r && i + r < size_))
+                        if (is_full || (j + c <= i + r && i + r < size_))
                             row(j + c)[i + r] = row(i + r)[j + c] += tile[r][c / kLanes][c % kLanes];
             }
         }

@@ -38,23 +38,23 @@ class Search {
 
     void run(int64_t which, LeaveOutResult& result) {
         begin(which);
-        Exchange known;
+        Exchange last_exchange;
         if (is_basic_) {
-            known.solved.push_back(main_);
-            known.targets.push_back(0.0);
+            last_exchange.solved.push_back(main_);
+            last_exchange.targets.push_back(0.0);
         }
         double done = 0.0, share = 1.0;
         while (true) {
-            now_ = known;
-            const bool found = exchange_at(share, result);
+            now_ = last_exchange;
+            const bool is_solved = exchange_at(share, result);
             clear_roles();
             if (!result.needs.empty()) {
                 result.end = LeaveOutEnd::needs_rows;
                 return;
             }
-            if (found && share == 1.0) return;
-            if (found) {
-                known = now_;
+            if (is_solved && share == 1.0) return;
+            if (is_solved) {
+                last_exchange = now_;
                 const double step = share - done;
                 done = share;
                 share = std::min(1.0, share + 2.0 * step);
@@ -67,7 +67,7 @@ class Search {
 
   private:
     void begin(int64_t which) {
-        own_ = batch_.own + batch_.own_slots[which] * batch_.n_places;
+        own_row_ = batch_.own_rows + batch_.own_slots[which] * batch_.n_places;
         corner_ = batch_.corner[which];
         gradient_ = batch_.gradient[which];
         main_ = batch_.main[which];
@@ -83,7 +83,7 @@ class Search {
     bool basic(int64_t a) const { return a < batch_.n_basic; }
 
     const double* row(int64_t a) const {
-        if (a == main_) return own_;
+        if (a == main_) return own_row_;
         return batch_.slots[a] < 0 ? nullptr : batch_.rows + batch_.slots[a] * batch_.n_places;
     }
 
@@ -133,7 +133,7 @@ class Search {
     // Solves for the variables so that they reach their targets, given all other moves.
     void solve_at(double share) {
         sources_.clear();
-        if (!is_basic_) sources_.push_back({own_, -share * amount_, share * amount_});
+        if (!is_basic_) sources_.push_back({own_row_, -share * amount_, share * amount_});
         for (std::size_t k = 0; k < now_.moved.size(); ++k) add_source(now_.moved[k], now_.moves[k]);
         unknown_ = now_.solved;
         const std::size_t size = unknown_.size();
@@ -353,12 +353,12 @@ class Search {
         double along = 0.0;
         result.gradient = is_basic_ ? change_[0] : gradient_ + corner_ * amount_ + own_drift_;
         for (std::size_t k = 0; k < places.size(); ++k) {
-            if (!is_basic_) result.gradient += own_[places[k]] * changes[k];
+            if (!is_basic_) result.gradient += own_row_[places[k]] * changes[k];
             if (basic(places[k])) {
                 result.gradients += changes[k] * changes[k];
                 continue;
             }
-            along += own_[places[k]] * changes[k];
+            along += own_row_[places[k]] * changes[k];
             for (std::size_t l = 0; l < places.size(); ++l)
                 if (!basic(places[l])) result.squared += changes[k] * changes[l] * row(places[k])[places[l]];
         }
@@ -381,7 +381,7 @@ class Search {
     }
 
     const LeaveOutBatch& batch_;
-    const double* own_ = nullptr;
+    const double* own_row_ = nullptr;
     double corner_ = 0.0, gradient_ = 0.0, amount_ = 0.0, total_ = 0.0, own_drift_ = 0.0;
     int64_t main_ = -1, partner_ = -1;
     bool is_basic_ = false;
@@ -408,10 +408,10 @@ struct Work {
 void leave_out(const LeaveOutBatch& batch, LeaveOutResult* results, int n_threads) {
     Work work{batch, results};
     auto task = [](void* context, int64_t index) {
-        const Work& own = *static_cast<Work*>(context);
-        Search search(own.batch);
-        const int64_t last = std::min((index + 1) * kAtATime, own.batch.count);
-        for (int64_t which = index * kAtATime; which < last; ++which) search.run(which, own.results[which]);
+        const Work& shared_work = *static_cast<Work*>(context);
+        Search search(shared_work.batch);
+        const int64_t last = std::min((index + 1) * kAtATime, shared_work.batch.count);
+        for (int64_t which = index * kAtATime; which < last; ++which) search.run(which, shared_work.results[which]);
     };
     parallel_for((batch.count + kAtATime - 1) / kAtATime, n_threads, task, &work);
 }

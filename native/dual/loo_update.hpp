@@ -16,8 +16,8 @@ struct LeaveOutBatch {
     const double* rows;
     const int64_t* slots;  // index of the row of a place; -1 if the row is not known yet
 
-    int64_t count;      // number of variables, each removed alone
-    const double* own;  // rows of the removed variables, and the index of each in `own_slots`
+    int64_t count;           // number of variables, each removed alone
+    const double* own_rows;  // rows of the removed variables, and the index of each in `own_slots`
     const int64_t* own_slots;
     const double* corner;  // derivative of a variable's own dependent number by its given number
     const double* gradient;

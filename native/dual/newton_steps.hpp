@@ -87,9 +87,9 @@ class NewtonSteps {
                 residual = find_direction();
                 refinements = 0;
             }
-            const bool whole = follow_path(max_iter, result.n_iter);
-            last_residual = whole ? residual : kInfinity;
-            refinements = whole ? refinements + 1 : 0;
+            const bool is_full_step = follow_path(max_iter, result.n_iter);
+            last_residual = is_full_step ? residual : kInfinity;
+            refinements = is_full_step ? refinements + 1 : 0;
         }
         result.violation = block_violation(block_);
         result.is_stopped = stopped_;
@@ -146,9 +146,9 @@ class NewtonSteps {
         share(count, Factor::kOnRequest && count * size > kReadAlone, fill);
         for (int64_t b = 0; b < count; ++b) {
             const int64_t u = free_[size + b];
-            double* own = factor_.own_products(b);
-            for (int64_t c = 0; c < count; ++c) own[c] = row(u)[free_[size + c]] + shift(u, free_[size + c]);
-            own[b] += ridge * own[b] + 1e-300;
+            double* row_products = factor_.own_products(b);
+            for (int64_t c = 0; c < count; ++c) row_products[c] = row(u)[free_[size + c]] + shift(u, free_[size + c]);
+            row_products[b] += ridge * row_products[b] + 1e-300;
             member_[u] = 1.0;
         }
         factor_.append(count, ridge);
@@ -253,7 +253,7 @@ class NewtonSteps {
     // Moves along direction_ to the minimiser of the face, and turns at every bound that it meets. Returns whether it
     // met no bound. Each straight piece counts as a step.
     bool follow_path(int64_t max_iter, int64_t& n_iter) {
-        bool whole = true;
+        bool is_full_step = true;
         for (; n_iter < max_iter; ++n_iter) {
             double length = 1.0;
             const int64_t blocking = move(length);
@@ -261,7 +261,7 @@ class NewtonSteps {
                 ++n_iter;
                 break;
             }
-            whole = false;
+            is_full_step = false;
             if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would return to its bound at once
             turn(blocking, 1.0 - length);
             if (!factor_.follows() || is_stopped()) {
@@ -269,14 +269,14 @@ class NewtonSteps {
                 break;
             }
         }
-        const bool moved = finish_step(whole);
+        const bool moved = finish_step(is_full_step);
         // If variables that entered together made no progress, the worst violator is tried alone.
         if (moved || entering_ < 1.0)
             for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
         if (moved) rejected_ = 0;
         if (!moved && changed_ && entering_ < 1.0) begin();
         entering_ = moved ? kEnteringShare : 1.0;
-        return whole;
+        return is_full_step;
     }
 
     // Moves along direction_ to the first bound, by `length`; returns the position of the blocking variable, or -1.
@@ -357,7 +357,7 @@ class NewtonSteps {
     // Updates the gradient; returns whether the point has moved. If rounding in the factor has made the objective
     // worse, the point goes back along the same line to the best point. If the ridge has made a whole step too short,
     // the point continues along the line to the best point, or to the edge of the box.
-    bool finish_step(bool whole) {
+    bool finish_step(bool is_full_step) {
         double size = 0.0;  // scale of the rounding errors of slopes
         const double before = slope(size);
         update_gradient(1.0);
@@ -369,7 +369,7 @@ class NewtonSteps {
         if (uphill) {
             ++rejected_, more = before < 0.0 ? after / (before - after) : -1.0;
             if (more != 0.0) update_gradient(more);
-        } else if (whole && before < -kUndetermined * size && after < kShort * before) {
+        } else if (is_full_step && before < -kUndetermined * size && after < kShort * before) {
             more = go_straight_ahead(after - before);
         }
         for (int64_t u = 0; u < block_.size; ++u) {

@@ -25,7 +25,7 @@ int64_t workspace_size(const Machine* machines, int64_t n_machines, const Matrix
     int64_t most = 0;
     for (int64_t m = 0; m < n_machines; ++m) {
         const int64_t size = machines[m].size;
-        most = std::max(most, size > sizes.whole                              ? machine_room(size)
+        most = std::max(most, size > sizes.full_matrix                        ? machine_room(size)
                               : size > std::max(sizes.in_double, sizes.exact) ? machine_single_room(size)
                                                                               : size * padded(size));
     }
@@ -125,7 +125,7 @@ class Batch {
         std::vector<double> diagonal(static_cast<std::size_t>(machine.size));
         const bool large = machine.size > batch_.sizes.in_double;
         if (large) solve_large(machine, workspace, diagonal.data(), result);
-        if (!large || (machine.size <= std::min(batch_.sizes.exact, batch_.sizes.whole) && may_go_on(result)))
+        if (!large || (machine.size <= std::min(batch_.sizes.exact, batch_.sizes.full_matrix) && may_go_on(result)))
             solve_whole(machine, workspace, diagonal.data(), result);
         describe(machine, diagonal.data(), result);
         result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -160,10 +160,10 @@ class Batch {
         for (RowsView* side : {&problem.kernel.left, &problem.kernel.right})
             side->rows = rows.data(), side->count = machine.size;
         const MachineLimits limits{batch_.tol, batch_.max_iter, batch_.value_work, batch_.stop, batch_.stop_context};
-        const auto solver = machine.size > batch_.sizes.whole ? machine_rounds : machine_in_single;
-        const MachineEnd found = solver(native_, problem, limits, workspace);
-        result.end = found.end, result.n_iter = found.n_iter, result.n_values = found.n_values;
-        result.newton_free = found.newton_free;
+        const auto solver = machine.size > batch_.sizes.full_matrix ? machine_rounds : machine_in_single;
+        const MachineEnd ended = solver(native_, problem, limits, workspace);
+        result.end = ended.end, result.n_iter = ended.n_iter, result.n_values = ended.n_values;
+        result.newton_free = ended.newton_free;
     }
 
     MachinePart machine_part(int64_t part) const {

@@ -15,9 +15,10 @@ struct Machine {
 
 // Limits on the number of variables of a machine, which select its solver.
 struct MatrixSizes {
-    int64_t exact;      // up to this size, Newton steps continue to the limit of double precision
-    int64_t in_double;  // up to this size, the whole matrix is evaluated in double precision
-    int64_t whole;  // up to this size, the whole matrix is evaluated in single precision; above, working sets are used
+    int64_t exact;        // up to this size, Newton steps continue to the limit of double precision
+    int64_t in_double;    // up to this size, the whole matrix is evaluated in double precision
+    int64_t full_matrix;  // up to this size, the whole matrix is evaluated in single precision; above, working sets are
+                          // used
 };
 
 struct MachineBatch {

@@ -228,9 +228,9 @@ class SmoSteps {
     Partner select_partner(int64_t group, const GroupExtremes& worst) const {
         const int64_t first = start_of(group), last = start_of(group + 1);
         const bool is_masked = first % kWidth != 0 || (last % kWidth != 0 && last != block_.size);
-        const Winner found =
+        const Winner winner =
             is_masked ? select_among<true>(first, last, worst) : select_among<false>(first, last, worst);
-        return found.at < 0 ? Partner{} : partner_at(found.at, worst.up);
+        return winner.at < 0 ? Partner{} : partner_at(winner.at, worst.up);
     }
 
     Partner partner_at(int64_t j, int64_t i) const {
@@ -245,7 +245,8 @@ class SmoSteps {
     Winner select_among(int64_t first, int64_t last, const GroupExtremes& e) const {
         const Real* const matrix_row = row(e.up);
         ask_for(matrix_row, first, last);
-        const Real own = diagonal_[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
+        const Real diagonal_up = diagonal_[e.up],
+                   flat = 2 * kFlat<Real> * (diagonal_up < 0 ? -diagonal_up : diagonal_up) + kTiny<Real>;
         const Real level = static_cast<Real>(e.up_gradient), share = static_cast<Real>(1.0 / e.violation());
         V most{}, at = fill(Real{-1});
         int64_t u = first / kWidth * kWidth;
@@ -254,8 +255,9 @@ class SmoSteps {
             V difference = max((load_vector(gradient_ + u) - level) * share, V{});
             if constexpr (masked) difference = is_between(position, first, last) ? difference : V{};
             difference = choose(shrinks_.from(u), difference, V{});
-            const V curvature = max(
-                own + load_vector(diagonal_ + (u & diagonal_positions_)) - 2 * load_vector(matrix_row + u), fill(flat));
+            const V curvature =
+                max(diagonal_up + load_vector(diagonal_ + (u & diagonal_positions_)) - 2 * load_vector(matrix_row + u),
+                    fill(flat));
             const V decrease = difference * difference * about_one_over<Real>(curvature);
             at = decrease > most ? position : at;
             most = max(decrease, most);

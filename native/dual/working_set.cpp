@@ -138,9 +138,9 @@ class Worst {
         }
         const auto last = spare_.begin() + static_cast<std::ptrdiff_t>(std::min(size, spare_.size()));
         if (spare_.size() >= size) std::nth_element(spare_.begin(), last - 1, spare_.end());
-        std::vector<Candidate> found(spare_.begin(), last);
+        std::vector<Candidate> candidates(spare_.begin(), last);
         spare_.erase(spare_.begin(), last);
-        return found;
+        return candidates;
     }
 
   private:
@@ -162,7 +162,7 @@ class Worst {
     // Returns the violators above the threshold that are not excluded.
     template <class IndexOf, class IsOut>
     std::vector<Candidate> beyond(double bar, IndexOf index_of, IsOut is_out) const {
-        std::vector<Candidate> found(static_cast<std::size_t>(n_beyond(bar) * block_) + 1);
+        std::vector<Candidate> candidates(static_cast<std::size_t>(n_beyond(bar) * block_) + 1);
         std::size_t size = 0;
         for (std::size_t b = 0; b < worst_.size(); ++b) {
             if (!(worst_[b] > bar)) continue;
@@ -170,12 +170,12 @@ class Worst {
             for (int64_t k = first; k < last; ++k) {
                 const Candidate candidate{violation_of_(k), index_of(k)};
                 const bool is_in = !is_out(candidate.index);
-                found[size] = candidate;  // written without a branch; `found` has one element more
+                candidates[size] = candidate;  // written without a branch; `candidates` has one element more
                 size += is_in & (candidate.violation > bar) ? 1 : 0;
             }
         }
-        found.resize(size);
-        return found;
+        candidates.resize(size);
+        return candidates;
     }
 
     int64_t n_beyond(double bar) const {

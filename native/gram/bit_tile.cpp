@@ -34,9 +34,9 @@ MERCER_INLINE Vec lookup(const double* table, Words at) {
 #if defined(__AVX512F__)
     return _mm512_permutex2var_pd(load(table), reinterpret_cast<__m512i>(at), load(table + kLanes));
 #else
-    Vec found;
-    for (int lane = 0; lane < kLanes; ++lane) found[lane] = table[at[lane] & 15];
-    return found;
+    Vec looked_up;
+    for (int lane = 0; lane < kLanes; ++lane) looked_up[lane] = table[at[lane] & 15];
+    return looked_up;
 #endif
 }
 

@@ -97,16 +97,16 @@ bool has_avx512() {
 // The AVX-512 implementation, with the functions for optional extensions that this processor has.
 const Implementation& avx512_here() {
     static const Implementation here = [] {
-        Implementation found = kAvx512;
+        Implementation chosen = kAvx512;
         if (__builtin_cpu_supports("avx512vpopcntdq")) {
-            found.bit_tile = avx512_popcnt::bit_tile;
-            found.counts_bits = true;
+            chosen.bit_tile = avx512_popcnt::bit_tile;
+            chosen.counts_bits = true;
         }
         if (__builtin_cpu_supports("avx512vnni")) {
-            found.integer_tile = avx512_vnni::integer_tile;
-            found.integer_row = avx512_vnni::integer_row;
+            chosen.integer_tile = avx512_vnni::integer_tile;
+            chosen.integer_row = avx512_vnni::integer_row;
         }
-        return found;
+        return chosen;
     }();
     return here;
 }

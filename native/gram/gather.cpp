@@ -68,11 +68,11 @@ void square_task(void* context, int64_t task) {
     const auto& job = *static_cast<const SquareJob*>(context);
     const int64_t first = task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.cached.n_slots);
     const auto n_missing = static_cast<int64_t>(job.places.size());
-    int64_t found[kRowsPerTask], n_found = 0;
+    int64_t listed[kRowsPerTask], n_found = 0;
     for (int64_t i = first; i < last; ++i) {
         float* out = job.out + i * job.out_stride;
         if (job.cached.slots[i] >= 0) {
-            found[n_found++] = i;
+            listed[n_found++] = i;
             gather_row(job.cached, i, out);
         } else {
             const float* values = job.square + job.numbers[static_cast<std::size_t>(i)] * job.square_stride;
@@ -82,7 +82,7 @@ void square_task(void* context, int64_t task) {
     // The rows of this task are still in the cache, and their mirrored values are adjacent in memory.
     for (const int64_t m : job.places) {
         float* out = job.out + m * job.out_stride;
-        for (int64_t a = 0; a < n_found; ++a) out[found[a]] = job.out[found[a] * job.out_stride + m];
+        for (int64_t a = 0; a < n_found; ++a) out[listed[a]] = job.out[listed[a] * job.out_stride + m];
     }
 }
 

@@ -36,12 +36,12 @@ struct IntegerPanels {
         const bool is_distance = request.program.passes[0].with_norms;
         for (int r = 0; r < Width; ++r) {
             norms[r] = 0;
-            int32_t own = 0;
+            int32_t row_term = 0;
             if (r < count) {
                 const int32_t* sums = units + rows.row(first + r) * stride + n_units;
-                own = (is_distance ? sums[kSquares] : 0) - (is_left ? 2 * sums[kLift] : 0);
+                row_term = (is_distance ? sums[kSquares] : 0) - (is_left ? 2 * sums[kLift] : 0);
             }
-            packed[n_units * Width + r] = own;
+            packed[n_units * Width + r] = row_term;
         }
     }
 

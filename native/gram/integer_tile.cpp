@@ -41,10 +41,10 @@ void tile_of(const int32_t* left, const int32_t* right, int64_t n_units, float f
     const Integers of_high = load_vector(right + n_units * kColumns + kIntegers);
 #pragma GCC unroll 12
     for (int r = 0; r < kTileRows; ++r) {
-        const Integers own = fill(left[n_units * kTileRows + r]);
-        store(tile + r * kColumns, factor * __builtin_convertvector(own + of_low - 2 * low[r], VecOf<float>));
+        const Integers row_term = fill(left[n_units * kTileRows + r]);
+        store(tile + r * kColumns, factor * __builtin_convertvector(row_term + of_low - 2 * low[r], VecOf<float>));
         store(tile + r * kColumns + kIntegers,
-              factor * __builtin_convertvector(own + of_high - 2 * high[r], VecOf<float>));
+              factor * __builtin_convertvector(row_term + of_high - 2 * high[r], VecOf<float>));
     }
 }
 

@@ -39,9 +39,9 @@ struct LookedUp {
     int64_t operator()(int64_t j) const { return columns[j]; }
     template <class Cached>
     MERCER_INLINE Vec several(const Cached* row, int64_t j) const {
-        Vec found;
-        for (int lane = 0; lane < kLanes; ++lane) found[lane] = static_cast<double>(row[columns[j + lane]]);
-        return found;
+        Vec loaded;
+        for (int lane = 0; lane < kLanes; ++lane) loaded[lane] = static_cast<double>(row[columns[j + lane]]);
+        return loaded;
     }
 };
 
@@ -49,17 +49,17 @@ struct LookedUp {
 template <bool kWhole, class Place, class Cached>
 MERCER_INLINE Vec at_columns(const Place& place, const Cached* row, int64_t j, int64_t count) {
     if constexpr (kWhole) return place.several(row, j);
-    Vec found{};
-    for (int64_t lane = 0; lane < count; ++lane) found[lane] = static_cast<double>(row[place(j + lane)]);
-    return found;
+    Vec loaded{};
+    for (int64_t lane = 0; lane < count; ++lane) loaded[lane] = static_cast<double>(row[place(j + lane)]);
+    return loaded;
 }
 
 template <bool kWhole>
 MERCER_INLINE Vec read(const double* from, int64_t count) {
     if constexpr (kWhole) return load(from);
-    Vec found{};
-    for (int64_t lane = 0; lane < count; ++lane) found[lane] = from[lane];
-    return found;
+    Vec loaded{};
+    for (int64_t lane = 0; lane < count; ++lane) loaded[lane] = from[lane];
+    return loaded;
 }
 
 template <bool kWhole>
@@ -90,7 +90,7 @@ template <int64_t kOutputs, class Cached, class Place>
 void combine_columns(const CombineJob<Cached>& job, int64_t first, int64_t n, double* out, int64_t stride,
                      const Place& place) {
     const CachedRows<Cached>& cached = job.cached;
-    const int64_t whole = n - n % kLanes;
+    const int64_t n_full = n - n % kLanes;
     auto row = [&](int64_t i) MERCER_LAMBDA_INLINE { return cached.values + cached.slots[i] * cached.stride; };
     auto weight = [&](int64_t k, int64_t i)
                       MERCER_LAMBDA_INLINE { return broadcast(job.sums.weights[(first + k) * cached.n_slots + i]); };
@@ -103,20 +103,20 @@ void combine_columns(const CombineJob<Cached>& job, int64_t first, int64_t n, do
             rows[r] = row(i + r), next[r] = row(later < cached.n_slots ? later : cached.n_slots - 1);
             for (int64_t k = 0; k < kOutputs; ++k) weights[k][r] = weight(k, i + r);
         }
-        for (int64_t j = 0; j < whole; j += kLanes) {
+        for (int64_t j = 0; j < n_full; j += kLanes) {
             if (j % kLine<Cached> == 0)
                 for (const Cached* far : next) __builtin_prefetch(far + place(j), 0, 2);
             add_rows<true, kRowsAtATime, kOutputs>(rows, weights, j, kLanes, place, out, stride);
         }
-        if (whole < n) add_rows<false, kRowsAtATime, kOutputs>(rows, weights, whole, n - whole, place, out, stride);
+        if (n_full < n) add_rows<false, kRowsAtATime, kOutputs>(rows, weights, n_full, n - n_full, place, out, stride);
     }
     for (; i < cached.n_slots; ++i) {
         const Cached* rows[1] = {row(i)};
         Vec weights[kOutputs][1];
         for (int64_t k = 0; k < kOutputs; ++k) weights[k][0] = weight(k, i);
-        for (int64_t j = 0; j < whole; j += kLanes)
+        for (int64_t j = 0; j < n_full; j += kLanes)
             add_rows<true, 1, kOutputs>(rows, weights, j, kLanes, place, out, stride);
-        if (whole < n) add_rows<false, 1, kOutputs>(rows, weights, whole, n - whole, place, out, stride);
+        if (n_full < n) add_rows<false, 1, kOutputs>(rows, weights, n_full, n - n_full, place, out, stride);
     }
 }
 

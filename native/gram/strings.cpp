@@ -195,7 +195,7 @@ struct Tables {
 // shorter subsequences are extended. `last`: the length is the requested one, so that the values are added to the
 // total. Fused multiply-adds are explicit; otherwise the compiler might fuse differently in different lanes.
 template <bool small, bool first, bool last>
-void subsequence_level(const Tables& tables, const double* shorter, double* own, int64_t longest, Vec decay,
+void subsequence_level(const Tables& tables, const double* shorter, double* level_prefixes, int64_t longest, Vec decay,
                        Vec* total) {
     Vec run[kVectors] = {};
     for (int64_t j = 0; j < longest; ++j) {
@@ -206,9 +206,10 @@ void subsequence_level(const Tables& tables, const double* shorter, double* own,
             if constexpr (last) {
                 total[v] = first ? total[v] + match : multiply_add(match, load_vector(shorter + at), total[v]);
             } else {
-                const Vec found = first ? match : match * load_vector(shorter + at);
-                run[v] = normal<small>(multiply_add(decay, run[v], found));
-                store(own + at, normal<small>(multiply_add(decay, load_vector(own + at), run[v])));
+                const Vec matched = first ? match : match * load_vector(shorter + at);
+                run[v] = normal<small>(multiply_add(decay, run[v], matched));
+                store(level_prefixes + at,
+                      normal<small>(multiply_add(decay, load_vector(level_prefixes + at), run[v])));
             }
         }
     }
@@ -228,12 +229,12 @@ MERCER_INLINE void subsequence_row(const int32_t* text, int64_t text_length, int
         // Longer subsequences come first, because they need the values of shorter ones before this letter.
         for (int64_t level = length; level >= 1; --level) {
             const double* shorter = level > 1 ? tables.prefixes + (level - 2) * table : nullptr;  // one letter earlier
-            double* own = tables.prefixes + (level - 1) * table + kStrings;
+            double* level_prefixes = tables.prefixes + (level - 1) * table + kStrings;
             const auto evaluate = level == length ? level == 1 ? &subsequence_level<small, true, true>
                                                                : &subsequence_level<small, false, true>
                                   : level == 1    ? &subsequence_level<small, true, false>
                                                   : &subsequence_level<small, false, false>;
-            evaluate(tables, shorter, own, group.longest, fade, total);
+            evaluate(tables, shorter, level_prefixes, group.longest, fade, total);
         }
     }
     for (int lane = 0; lane < group.count; ++lane) out[group.at[lane]] = total[lane / kLanes][lane % kLanes];

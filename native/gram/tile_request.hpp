@@ -119,8 +119,9 @@ class Table {
     RowsKind kind() const { return view_.kind; }
     double step() const { return view_.bits.step; }
     bool has_steps_of(const Table& other) const {
-        const IntegerView &own = view_.integers, &others = other.view_.integers;
-        return own.units && others.units && own.step == others.step && own.bytes == others.bytes;
+        const IntegerView &integer_view = view_.integers, &others = other.view_.integers;
+        return integer_view.units && others.units && integer_view.step == others.step &&
+               integer_view.bytes == others.bytes;
     }
 
   private:
@@ -215,15 +216,16 @@ class CompiledKernel {
         const Pairing pairing = pairing_of(op);
         const int32_t* columns = which == 0 ? nullptr : columns_[which - 1].data();
         const auto count = which == 0 ? 0 : static_cast<int64_t>(columns_[which - 1].size());
-        auto found = std::find_if(passes_.begin(), passes_.end(),
-                                  [&](const Pass& pass) { return pass.pairing == pairing && pass.columns == columns; });
-        if (found == passes_.end()) {
-            found = passes_.insert(passes_.end(), Pass{pairing, columns, count, false, false});
-            sparse_passes_.push_back(*found);
+        auto chosen_pass = std::find_if(passes_.begin(), passes_.end(), [&](const Pass& pass) {
+            return pass.pairing == pairing && pass.columns == columns;
+        });
+        if (chosen_pass == passes_.end()) {
+            chosen_pass = passes_.insert(passes_.end(), Pass{pairing, columns, count, false, false});
+            sparse_passes_.push_back(*chosen_pass);
         }
-        const auto at = static_cast<std::size_t>(found - passes_.begin());
-        found->with_norms |= op == Op::sqdist && pairing == Pairing::product;
-        found->with_offsets |= op == Op::dot;
+        const auto at = static_cast<std::size_t>(chosen_pass - passes_.begin());
+        chosen_pass->with_norms |= op == Op::sqdist && pairing == Pairing::product;
+        chosen_pass->with_offsets |= op == Op::dot;
         sparse_passes_[at].with_norms |= op == Op::sum || is_distance(op);
         return static_cast<double>(at);
     }

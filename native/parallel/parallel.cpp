@@ -136,10 +136,10 @@ std::atomic<Board*> the_board{nullptr};
 #endif
 
 Board& board() {
-    Board* found = the_board.load();
-    if (found != nullptr) return *found;
+    Board* shared_board = the_board.load();
+    if (shared_board != nullptr) return *shared_board;
     auto fresh = std::make_unique<Board>();
-    return *(the_board.compare_exchange_strong(found, fresh.get()) ? fresh.release() : found);
+    return *(the_board.compare_exchange_strong(shared_board, fresh.get()) ? fresh.release() : shared_board);
 }
 
 }  // namespace

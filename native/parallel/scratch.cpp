@@ -9,11 +9,11 @@ namespace mercer {
 // freed block is too small for the next request of the same size, and the process grows with every call.
 void* allocate_aligned(std::size_t bytes) {
     constexpr std::size_t kAlignment = 64;
-    void* whole = std::malloc(bytes + kAlignment + sizeof(void*));
-    if (whole == nullptr) throw std::bad_alloc();
-    const auto first = reinterpret_cast<std::uintptr_t>(whole) + sizeof(void*);
+    void* allocated = std::malloc(bytes + kAlignment + sizeof(void*));
+    if (allocated == nullptr) throw std::bad_alloc();
+    const auto first = reinterpret_cast<std::uintptr_t>(allocated) + sizeof(void*);
     void* memory = reinterpret_cast<void*>((first + kAlignment - 1) / kAlignment * kAlignment);
-    static_cast<void**>(memory)[-1] = whole;
+    static_cast<void**>(memory)[-1] = allocated;
     return memory;
 }
 

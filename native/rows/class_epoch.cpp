@@ -54,9 +54,9 @@ bool run_epoch(const ClassEpoch& epoch, const Rows& rows, const Steps& steps) {
     constexpr int64_t kClasses = 4 * kFours;
     const double constant = epoch.table.constant;
     double* last_weights = epoch.w + epoch.table.n_columns * kClasses;  // of the constant
-    Four found[4][kFours];  // the gap, violations in both directions, and the growth of the dual objective
+    Four measures[4][kFours];  // the gap, violations in both directions, and the growth of the dual objective
     for (int q = 0; q < 4; ++q)
-        for (int f = 0; f < kFours; ++f) found[q][f] = load_four(epoch.found + q * kClasses + 4 * f);
+        for (int f = 0; f < kFours; ++f) measures[q][f] = load_four(epoch.measures + q * kClasses + 4 * f);
     bool in_range = true;
     for (int64_t k = 0; k < epoch.n_visits; ++k) {
         if (k + kAhead < epoch.n_visits) rows.prefetch(epoch.order[k + kAhead]);
@@ -101,12 +101,12 @@ bool run_epoch(const ClassEpoch& epoch, const Rows& rows, const Steps& steps) {
                                         load_four(epoch.down + 4 * f), epoch.squares[i]});
             const Four after = choose(is_active, step.beta, before);
             const Four change_here = after - before;
-            found[0][f] += choose(is_active, step.gap, zero);
-            found[1][f] = choose(is_active, larger(found[1][f], step.gradient), found[1][f]);
-            found[2][f] = choose(is_active, smaller(found[2][f], step.gradient), found[2][f]);
+            measures[0][f] += choose(is_active, step.gap, zero);
+            measures[1][f] = choose(is_active, larger(measures[1][f], step.gradient), measures[1][f]);
+            measures[2][f] = choose(is_active, smaller(measures[2][f], step.gradient), measures[2][f]);
             const Four slope = sign - z[f] - 0.5 * change_here * epoch.squares[i];
             const Four growth = change_here * (slope - 0.5 * step.bend * (after + before));
-            found[3][f] += choose(is_active, growth, zero);
+            measures[3][f] += choose(is_active, growth, zero);
             shrinks |= bits_of(is_active & step.shrinks) << (4 * f);
             change[f] = change_here;
             moves |= change_here != 0.0;
@@ -128,7 +128,7 @@ bool run_epoch(const ClassEpoch& epoch, const Rows& rows, const Steps& steps) {
                 store_four(last_weights + 4 * f, load_four(last_weights + 4 * f) + constant * change[f]);
     }
     for (int q = 0; q < 4; ++q)
-        for (int f = 0; f < kFours; ++f) store_four(epoch.found + q * kClasses + 4 * f, found[q][f]);
+        for (int f = 0; f < kFours; ++f) store_four(epoch.measures + q * kClasses + 4 * f, measures[q][f]);
     return in_range;
 }
 

@@ -26,7 +26,7 @@ struct ClassEpoch {
     const double *up, *down;  // n_classes: a row at a bound is shrunken if its gradient is beyond them
     // 4 x n_classes: the gap of the visited rows is added, the largest and the least violation of optimality are
     // included, and the growth of the dual objective is added.
-    double* found;
+    double* measures;
     int64_t* n_shrunken;  // n_classes: rows that were shrunken are added
 };
 

@@ -44,9 +44,9 @@ struct Fours {
 
 template <int kFours>
 MERCER_INLINE bool any(const Fours<kFours>& numbers) {
-    Mask found = {};
-    for (int f = 0; f < kFours; ++f) found |= numbers.at[f] != 0.0;
-    return bits_of(found) != 0;
+    Mask nonzero = {};
+    for (int f = 0; f < kFours; ++f) nonzero |= numbers.at[f] != 0.0;
+    return bits_of(nonzero) != 0;
 }
 
 // Adds `factors` times row i to columns. Returns whether the row lies within the table.
@@ -109,17 +109,17 @@ class Step {
                 const Four zero = {};
                 const Mask changes = (now != 0.0) | (last != 0.0);
                 if (!bits_of(changes)) continue;
-                const Coefficient own(step_, at);
-                const Mask keeps = own.is_free(step_.is_squared);
+                const Coefficient coefficient(step_, at);
+                const Mask keeps = coefficient.is_free(step_.is_squared);
                 if (bits_of(changes & ~keeps)) {
                     drops = true;
                     now_dropped.at[f] = choose(keeps, zero, -now), last_dropped.at[f] = choose(keeps, zero, -last);
                     now = choose(keeps, now, zero), last = choose(keeps, last, zero);
                     store_four(step_.beta_before + at, now), store_four(step_.beta_change + at, last);
                 }
-                slope_[0].at[f] += now * own.slope, slope_[1].at[f] += last * own.slope;
-                a_.at[f] += own.bend * now * now, b_.at[f] += own.bend * now * last;
-                c_.at[f] += own.bend * last * last;
+                slope_[0].at[f] += now * coefficient.slope, slope_[1].at[f] += last * coefficient.slope;
+                a_.at[f] += coefficient.bend * now * now, b_.at[f] += coefficient.bend * now * last;
+                c_.at[f] += coefficient.bend * last * last;
             }
             if (!drops) continue;
             if (any(now_dropped)) add_row(i, now_dropped, step_.w_before);
@@ -174,9 +174,9 @@ class Step {
                 const Four change = change_of(at, f), zero = {};
                 const Mask changes = change != 0.0;
                 if (!bits_of(changes)) continue;
-                const Coefficient own(step_, at);
-                const Four made = choose(changes, own.moved(change, step_.is_squared) - own.beta, zero);
-                growth_.at[f] += made * (own.slope - 0.5 * own.bend * made);
+                const Coefficient coefficient(step_, at);
+                const Four made = choose(changes, coefficient.moved(change, step_.is_squared) - coefficient.beta, zero);
+                growth_.at[f] += made * (coefficient.slope - 0.5 * coefficient.bend * made);
                 missing.at[f] = made - change;
             }
             if (any(missing)) add_row(i, missing, step_.moved);
@@ -201,9 +201,10 @@ class Step {
             for (int f = 0; f < kFours; ++f) {
                 const int64_t at = i * kClasses + 4 * f;
                 const Four change = change_of(at, f), now = load_four(step_.beta_before + at);
-                const Coefficient own(step_, at);
-                const Four after = choose(moves[f] & (change != 0.0), own.moved(change, step_.is_squared), own.beta);
-                store_four(step_.beta_change + at, now + (after - own.beta));
+                const Coefficient coefficient(step_, at);
+                const Four after =
+                    choose(moves[f] & (change != 0.0), coefficient.moved(change, step_.is_squared), coefficient.beta);
+                store_four(step_.beta_change + at, now + (after - coefficient.beta));
                 store_four(step_.beta_before + at, after), store_four(step_.beta + at, after);
             }
         for (int64_t j = 0; j < step_.table.width(); ++j)

@@ -113,11 +113,11 @@ class Logistic {
 
     static double log1p_exp(double t) { return t > 0.0 ? t + std::log1p(std::exp(-t)) : std::log1p(std::exp(t)); }
 
-    // Finds u between low and high with |value(u)| at most `enough`, from u; sets `found` to it and returns s(u). A
+    // Finds u between low and high with |value(u)| at most `enough`, from u; sets `minimiser` to it and returns s(u). A
     // step of Newton's method that does not halve the value is followed by one that halves the bracket: where s is
     // flat, such steps may go back and forth.
     static double root(const Row& row, double alpha, double margin, double low, double high, double enough, double u,
-                       double& found) {
+                       double& minimiser) {
         if (!(low < u && u < high)) u = 0.5 * (low + high);
         double before = std::numeric_limits<double>::infinity();
         for (int k = 0;; ++k) {
@@ -127,7 +127,7 @@ class Logistic {
             double next = u - value / (row.square * row.charge * e / ((1.0 + e) * (1.0 + e)) + 1.0);
             if (!(low < next && next < high && 2.0 * size <= before)) next = 0.5 * (low + high);
             if (k == kMost || size <= enough || std::abs(next - u) <= kLeast * (1.0 + std::abs(u))) {
-                found = u;
+                minimiser = u;
                 return s;
             }
             before = size;

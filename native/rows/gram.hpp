@@ -56,9 +56,9 @@ class PackedRows {
     template <class Number>
     bool pack(const DenseRows<Number>& rows, const RowList& list, int64_t begin, int64_t end) {
         find_roots(list, begin, end);
-        const Number* found[kMostPackedRows];
-        for (int64_t at = begin; at < end; ++at) found[at - begin] = rows[list.rows[at]];
-        const Number* const* first = found;
+        const Number* pointers[kMostPackedRows];
+        for (int64_t at = begin; at < end; ++at) pointers[at - begin] = rows[list.rows[at]];
+        const Number* const* first = pointers;
         const int64_t n_whole = rows.n_whole();
         int64_t j = 0;
         for (; j < n_whole; j += kLanes)
@@ -67,8 +67,8 @@ class PackedRows {
             });
         if (j < n_columns_) {
             write(begin, end, j,
-                  [first, j, keep = rows.tail_mask(), scale = load(scales_ + j), added = load(added_ + j)](int64_t r)
-                      MERCER_LAMBDA_INLINE { return only(load_numbers(first[r] + j), keep) * scale + added; });
+                  [first, j, mask = rows.tail_mask(), scale = load(scales_ + j), added = load(added_ + j)](int64_t r)
+                      MERCER_LAMBDA_INLINE { return only(load_numbers(first[r] + j), mask) * scale + added; });
             j += kLanes;
         }
         write_added(begin, end, j);

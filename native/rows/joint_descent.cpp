@@ -27,11 +27,11 @@ class JointRow {
     void prefetch(int64_t i) const { rows_.prefetch(i); }
 
     Visit visit(int64_t i, const Thresholds& last) {
-        const int64_t n_classes = problem_.n_classes, own = problem_.codes[i];
+        const int64_t n_classes = problem_.n_classes, label = problem_.codes[i];
         const double charge = problem_.charges[i], square = squares_[static_cast<std::size_t>(i)];
         double* beta = problem_.beta + i * n_classes;
         double* gradient = gradient_.data();
-        compute_gradient(i, own);
+        compute_gradient(i, label);
         // The shares t_k = C [k = y] - beta_k are nonnegative and have sum C.
         double most = gradient[0], second = -std::numeric_limits<double>::infinity(), least = most;
         bool is_first = true;
@@ -42,7 +42,7 @@ class JointRow {
         }
         Visit visit;
         for (int64_t k = 0; k < n_classes; ++k) {
-            const double share = (k == own ? charge : 0.0) - beta[k];
+            const double share = (k == label ? charge : 0.0) - beta[k];
             if (!(share > 0.0)) continue;
             ++n_shares;
             least = is_first ? gradient[k] : std::min(least, gradient[k]);
@@ -57,13 +57,13 @@ class JointRow {
         if (square > 0.0) {
             for (int64_t k = 0; k < n_classes; ++k)
                 shares_[static_cast<std::size_t>(k)] = gradient[k] / square - beta[k];
-            baseline::project_beside(shares_.data(), n_classes, own, charge);
+            baseline::project_beside(shares_.data(), n_classes, label, charge);
         } else {  // a row of zeros has a linear objective: its whole share goes to a class with the largest gradient
             std::fill(shares_.begin(), shares_.end(), 0.0);
             *(shares_.begin() + (std::max_element(gradient, gradient + n_classes) - gradient)) = charge;
         }
         std::copy(beta, beta + n_classes, moved_.begin());
-        baseline::write_shares(shares_.data(), n_classes, own, charge, beta);
+        baseline::write_shares(shares_.data(), n_classes, label, charge, beta);
         for (int64_t k = 0; k < n_classes; ++k)
             moved_[static_cast<std::size_t>(k)] = beta[k] - moved_[static_cast<std::size_t>(k)];
         follow(i);
@@ -72,11 +72,11 @@ class JointRow {
 
   private:
     // gradient_k = z_k + [k != y]
-    void compute_gradient(int64_t i, int64_t own) {
+    void compute_gradient(int64_t i, int64_t label) {
         const int64_t n_classes = problem_.n_classes;
         double* gradient = gradient_.data();
         std::fill(gradient_.begin(), gradient_.end(), 1.0);
-        gradient[own] = 0.0;
+        gradient[label] = 0.0;
         const auto add = [&](int64_t j, double x) {
             const double* w = problem_.w + j * n_classes;
             for (int64_t k = 0; k < n_classes; ++k) gradient[k] += x * w[k];

@@ -151,9 +151,9 @@ PassSums pass_over(const NewtonPass& pass, const Kind& kind, int n_threads) {
     PassSums all{};
     for (int64_t j = 0; j < q; ++j) pass.pull[j] = 0.0;
     for (int64_t g = 0; g < n_groups; ++g) {
-        const double* own = numbers + g * size;
-        for (int64_t j = 0; j < p; ++j) pass.pull[j] += own[j];
-        if (q > p) pass.pull[p] += table.constant * own[layout.padded];
+        const double* group_sums = numbers + g * size;
+        for (int64_t j = 0; j < p; ++j) pass.pull[j] += group_sums[j];
+        if (q > p) pass.pull[p] += table.constant * group_sums[layout.padded];
         all.terms.total += sums[g].terms.total, all.terms.loss += sums[g].terms.loss;
         all.terms.excess += sums[g].terms.excess, all.squares += sums[g].squares;
         all.curvature += sums[g].curvature, all.change += sums[g].change;
@@ -165,12 +165,12 @@ PassSums pass_over(const NewtonPass& pass, const Kind& kind, int n_threads) {
 }  // namespace
 
 PassSums newton_pass(const NewtonPass& pass, int n_threads) {
-    PassSums found{};
+    PassSums pass_sums{};
     with_numbers(pass.table, [&]<class Number>(const Number*) {
-        with_kind(pass.terms, [&](const auto& kind) { found = pass_over<Number>(pass, kind, n_threads); });
+        with_kind(pass.terms, [&](const auto& kind) { pass_sums = pass_over<Number>(pass, kind, n_threads); });
         return true;
     });
-    return found;
+    return pass_sums;
 }
 
 }  // namespace mercer::MERCER_ISA

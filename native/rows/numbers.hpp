@@ -29,9 +29,9 @@ MERCER_INLINE Vec load_numbers(const uint8_t* p) { return _mm256_cvtepi32_pd(_mm
 #else
 template <class Number>
 MERCER_INLINE Vec load_numbers(const Number* p) {
-    Vec found;
-    for (int lane = 0; lane < kLanes; ++lane) found[lane] = static_cast<double>(p[lane]);
-    return found;
+    Vec loaded;
+    for (int lane = 0; lane < kLanes; ++lane) loaded[lane] = static_cast<double>(p[lane]);
+    return loaded;
 }
 #endif
 

@@ -32,7 +32,7 @@ struct WithItself {
 
 // Calls keep(first row, number of rows, products) for the rows of a task.
 template <int kHeight, int kVectors, class Number, class Factors, class Keep>
-MERCER_INLINE void multiply_task(const DenseRows<Number>& rows, int64_t task, const Factors& factors, Keep keep) {
+MERCER_INLINE void multiply_task(const DenseRows<Number>& rows, int64_t task, const Factors& factors, Keep put) {
     const int64_t height = rows_per_task(rows.n_columns), begin = task * height,
                   end = begin + height < rows.n_rows ? begin + height : rows.n_rows;
     for (int64_t i = begin; i < end; i += kHeight) {
@@ -40,7 +40,7 @@ MERCER_INLINE void multiply_task(const DenseRows<Number>& rows, int64_t task, co
         rows.template point<kHeight>(i, some);
         alignas(kVectorBytes) double products[kHeight * kVectors];
         multiply_rows<kHeight, kVectors>(rows, some, factors, products);
-        keep(i, end - i < kHeight ? end - i : kHeight, products);
+        put(i, end - i < kHeight ? end - i : kHeight, products);
     }
 }
 

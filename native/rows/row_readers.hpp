@@ -89,9 +89,9 @@ class SparseRowReader {
 // Whether every row lies within the table.
 template <class Reader>
 bool all_in_range(const Reader& rows) {
-    bool found = true;
-    for (int64_t i = 0; i < rows.table.n_rows && found; ++i) found = rows.is_in_range(i);
-    return found;
+    bool are_in_range = true;
+    for (int64_t i = 0; i < rows.table.n_rows && are_in_range; ++i) are_in_range = rows.is_in_range(i);
+    return are_in_range;
 }
 
 // Calls visit with a reader of the rows of a table, which are not checked.

@@ -66,7 +66,7 @@ class ShrinkingEpochs final : public DualDescent {
     bool epoch(DescentReport& report) {
         if constexpr (requires { row_.between_epochs(); }) row_.between_epochs();
         order_.shuffle(active_.data(), n_active_);
-        Thresholds found{0.0, 0.0};
+        Thresholds seen{0.0, 0.0};
         report.gap = 0.0;
         for (int64_t k = 0; k < n_active_; ++k) {
             if (report.n_steps % kBetweenStops == 0 && stop_ && stop_(stop_context_)) return false;
@@ -74,7 +74,7 @@ class ShrinkingEpochs final : public DualDescent {
             const Visit visit = row_.visit(active_[static_cast<std::size_t>(k)], thresholds_);
             ++report.n_steps;
             report.gap += visit.gap;
-            found.up = std::max(found.up, visit.up), found.down = std::min(found.down, visit.down);
+            seen.up = std::max(seen.up, visit.up), seen.down = std::min(seen.down, visit.down);
             if (visit.shrinks) {
                 --n_active_;
                 std::swap(active_[static_cast<std::size_t>(k)], active_[static_cast<std::size_t>(n_active_)]);
@@ -82,8 +82,8 @@ class ShrinkingEpochs final : public DualDescent {
             }
         }
         thresholds_ = {};
-        if (found.up > 0.0) thresholds_.up = found.up;
-        if (found.down < 0.0) thresholds_.down = found.down;
+        if (seen.up > 0.0) thresholds_.up = seen.up;
+        if (seen.down < 0.0) thresholds_.down = seen.down;
         return true;
     }
 

@@ -29,9 +29,9 @@ struct Logistic {
     }
 
     MERCER_INLINE TermValues values(const TermRows& rows, Vec z, Vec) const {
-        const Vec margin = rows.target * z, tail = exp(-absolute(margin)), whole = 1.0 + tail;
+        const Vec margin = rows.target * z, tail = exp(-absolute(margin)), denominator = 1.0 + tail;
         // ln(1 + tail) without the rounding error of 1 + tail
-        const Vec exact = log(whole) * (tail / (whole - 1.0)), logarithm = whole > 1.0 ? exact : tail;
+        const Vec exact = log(denominator) * (tail / (denominator - 1.0)), logarithm = denominator > 1.0 ? exact : tail;
         const Vec total = rows.charge * (logarithm + max(Vec{}, -margin));
         return {total, total, Vec{}};
     }
@@ -85,9 +85,9 @@ struct Quadratic {
 
 MERCER_INLINE Vec load_some(const double* from, int64_t count, double otherwise) {
     if (count >= kLanes) return load(from);
-    Vec found = broadcast(otherwise);
-    for (int64_t lane = 0; lane < count; ++lane) found[lane] = from[lane];
-    return found;
+    Vec loaded = broadcast(otherwise);
+    for (int64_t lane = 0; lane < count; ++lane) loaded[lane] = from[lane];
+    return loaded;
 }
 
 MERCER_INLINE void store_some(double* to, Vec values, int64_t count) {

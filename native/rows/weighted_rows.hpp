@@ -24,9 +24,9 @@ class RowsWithWeight {
         if (n_sums == 0)
             return list_if(rows, most, [=](int64_t i) MERCER_LAMBDA_INLINE { return gram_weights[i] != 0.0; });
         return list_if(rows, most, [=](int64_t i) MERCER_LAMBDA_INLINE {
-            int found = gram_weights ? gram_weights[i] != 0.0 : 0;
-            for (int64_t k = 0; k < n_sums; ++k) found |= weights[i * n_sums + k] != 0.0;
-            return found;
+            int has_weight = gram_weights ? gram_weights[i] != 0.0 : 0;
+            for (int64_t k = 0; k < n_sums; ++k) has_weight |= weights[i * n_sums + k] != 0.0;
+            return has_weight;
         });
     }
 

@@ -40,16 +40,16 @@ void group_task(void* context, int64_t group) {
         }
         ((in_range = gram->flush(job.rows) && in_range), ...);
     };
-    double* own = sums + job.layout.of_gram();
+    double* gram_sums = sums + job.layout.of_gram();
     if (job.layout.gram_width == 0) {
         visit();
     } else if (job.outer) {
         if constexpr (Rows::kIsSparse) {
-            OuterSums gram(request, job.layout.gram_width, own);
+            OuterSums gram(request, job.layout.gram_width, gram_sums);
             visit(&gram);
         }
     } else {
-        GramSums gram(request.table, request.scales, own);
+        GramSums gram(request.table, request.scales, gram_sums);
         visit(&gram);
     }
     if (!in_range) __atomic_store_n(&job.in_range, false, __ATOMIC_RELAXED);
@@ -86,15 +86,15 @@ bool sum_in_groups(const Rows& rows, const WeightedSums& request, RowCost cost, 
 template <class Rows>
 bool sum_rows(const Rows& rows, const WeightedSums& request, double count, bool outer, int n_threads) {
     const auto q = static_cast<double>(request.table.width());
-    const bool own = request.gram_weights && (outer || request.table.width() <= kMostOwnWidth);
+    const bool adds_gram = request.gram_weights && (outer || request.table.width() <= kMostOwnWidth);
     const double gram_cost = outer ? count * count : q * (q + 8.0) / 8.0;
-    if (request.n_sums > 0 || own) {
+    if (request.n_sums > 0 || adds_gram) {
         WeightedSums in_groups = request;
-        if (!own) in_groups.gram_weights = nullptr;
-        const RowCost cost{count * static_cast<double>(request.n_sums), own ? gram_cost : 0.0};
+        if (!adds_gram) in_groups.gram_weights = nullptr;
+        const RowCost cost{count * static_cast<double>(request.n_sums), adds_gram ? gram_cost : 0.0};
         if (!sum_in_groups(rows, in_groups, cost, outer, n_threads)) return false;
     }
-    return !request.gram_weights || own || add_wide_gram(rows, request, n_threads);
+    return !request.gram_weights || adds_gram || add_wide_gram(rows, request, n_threads);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ def combine_rows(
 ) -> None: ...
 def add_at(out: _Float, places: _Index, values: _Float) -> None: ...
 def fold(idx: _Index, n: int) -> tuple[_Index, _Index]: ...
-def without(own: _Index, places: _Index | None, n: int) -> _Index: ...
+def without(removed: _Index, places: _Index | None, n: int) -> _Index: ...
 
 class ProblemArrays:
     """Problems one after the other: problem k has the variables edges[k] .. edges[k + 1], each a row of the matrix.
@@ -192,7 +192,7 @@ def solve_joint_block(
     *,
     beta: _Float,
     gradient: _Float,
-    own: _Index,
+    labels: _Index,
     penalty: _Float,
     tol: float,
     max_iter: int,
@@ -474,7 +474,7 @@ class RemovedVariables:
     def __init__(
         self,
         *,
-        own: _Float,
+        own_rows: _Float,
         own_slots: _Index,
         corner: _Float,
         gradient: _Float,
@@ -566,7 +566,7 @@ def class_epoch(
     active: npt.NDArray[np.uint16],
     up: _Float,
     down: _Float,
-    found: _Float,
+    measures: _Float,
     n_shrunken: _Index,
 ) -> None: ...
 def class_step(

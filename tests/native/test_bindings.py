@@ -343,9 +343,9 @@ def test_invalid_variables_are_refused(what):
 
 
 def survey():
-    found = _core.Survey()
-    found.measure(**variables())
-    return found
+    native_survey = _core.Survey()
+    native_survey.measure(**variables())
+    return native_survey
 
 
 @pytest.mark.parametrize("previous", [np.array([4]), np.array([-1]), np.array([0], dtype=np.int32), np.array([0.0])])

@@ -46,16 +46,16 @@ def test_tiles_of_bits_agree_with_their_definition(isa, n, p, seed):
     block(isa, kernel, table, rows, table, cols, centre=None, out=out, n_threads=2)
     np.testing.assert_allclose(out, exact[np.ix_(rows, cols)], rtol=8 * EPS, atol=0)
     assert (out[distances[np.ix_(rows, cols)] == 0] == 1.0).all()
-    whole, rounded = np.full((n, n), np.nan), np.full((n, n), np.nan, dtype=np.float32)
-    block(isa, kernel, table, None, table, None, centre=None, out=whole, n_threads=1)
+    full, rounded = np.full((n, n), np.nan), np.full((n, n), np.nan, dtype=np.float32)
+    block(isa, kernel, table, None, table, None, centre=None, out=full, n_threads=1)
     block(isa, kernel, table, None, table, None, centre=None, out=rounded, n_threads=2)
-    np.testing.assert_array_equal(whole[np.ix_(rows, cols)], out)
-    np.testing.assert_array_equal(rounded, whole.astype(np.float32))
+    np.testing.assert_array_equal(full[np.ix_(rows, cols)], out)
+    np.testing.assert_array_equal(rounded, full.astype(np.float32))
     for width in (1, 3, 6):
         vectors = rng.normal(size=(n, width))
         sums = np.zeros((n, width))
         matvec(isa, kernel, table, None, table, None, centre=None, vectors=vectors, out=sums, n_threads=2)
-        np.testing.assert_allclose(sums, whole @ vectors, rtol=1e-12, atol=1e-12 * n)
+        np.testing.assert_allclose(sums, full @ vectors, rtol=1e-12, atol=1e-12 * n)
         parts = np.zeros((n, width))
         for part in range(3):
             matvec(

@@ -38,7 +38,7 @@ def limits(**changed):
     return _core.BlockLimits(**usual | changed)
 
 
-class Whole:
+class BlockProblem:
     """A problem of n variables with groups, and a random working set."""
 
     def __init__(self, n=60, n_chosen=40, n_groups=1, seed=0, scale=1.0, dtype=np.float64):
@@ -87,73 +87,75 @@ class Whole:
     exact=st.booleans(),
 )
 def test_only_chosen_variables_change(isa, n_groups, seed, scale, exact):
-    whole = Whole(n_groups=n_groups, seed=seed, scale=scale)
-    before, gradient = whole.beta.copy(), whole.gradient.copy()
-    block = whole.finish(whole.begin(isa, exact_free=40 if exact else -1))
-    np.testing.assert_array_equal(whole.beta, before)  # the point is written only by store_point
-    block.store_point(whole.beta)
-    others = np.setdiff1d(np.arange(60), whole.chosen)
-    np.testing.assert_array_equal(whole.beta[others], before[others])
-    assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
-    assert whole.violation() <= (1e-9 if exact else 1e-6) * (1.0 + scale)
-    assert block.violation == pytest.approx(whole.violation(), abs=1e-9 * (1.0 + scale))
-    free = (whole.lower < whole.beta) & (whole.beta < whole.upper)
-    assert block.n_free == np.count_nonzero(free[whole.chosen])
+    problem = BlockProblem(n_groups=n_groups, seed=seed, scale=scale)
+    before, gradient = problem.beta.copy(), problem.gradient.copy()
+    block = problem.finish(problem.begin(isa, exact_free=40 if exact else -1))
+    np.testing.assert_array_equal(problem.beta, before)  # the point is written only by store_point
+    block.store_point(problem.beta)
+    others = np.setdiff1d(np.arange(60), problem.chosen)
+    np.testing.assert_array_equal(problem.beta[others], before[others])
+    assert ((problem.lower <= problem.beta) & (problem.beta <= problem.upper)).all()
+    assert problem.violation() <= (1e-9 if exact else 1e-6) * (1.0 + scale)
+    assert block.violation == pytest.approx(problem.violation(), abs=1e-9 * (1.0 + scale))
+    free = (problem.lower < problem.beta) & (problem.beta < problem.upper)
+    assert block.n_free == np.count_nonzero(free[problem.chosen])
     for group in range(n_groups):
-        assert whole.beta[whole.groups == group].sum() == pytest.approx(before[whole.groups == group].sum(), abs=1e-11)
-    np.testing.assert_array_equal(block.beta, whole.beta[whole.chosen])
-    now = whole.K @ whole.beta + whole.q
-    np.testing.assert_allclose(block.gradient, now[whole.chosen], atol=1e-10 * (1.0 + scale))
+        assert problem.beta[problem.groups == group].sum() == pytest.approx(
+            before[problem.groups == group].sum(), abs=1e-11
+        )
+    np.testing.assert_array_equal(block.beta, problem.beta[problem.chosen])
+    now = problem.K @ problem.beta + problem.q
+    np.testing.assert_allclose(block.gradient, now[problem.chosen], atol=1e-10 * (1.0 + scale))
     block.store_gradient(gradient)
-    np.testing.assert_array_equal(gradient[whole.chosen], block.gradient)
-    np.testing.assert_array_equal(gradient[others], whole.gradient[others])
+    np.testing.assert_array_equal(gradient[problem.chosen], block.gradient)
+    np.testing.assert_array_equal(gradient[others], problem.gradient[others])
 
 
 def test_moves_are_returned_with_places_variables_and_sizes():
-    whole = Whole()
-    block, before = whole.finish(whole.begin()), whole.beta.copy()
-    block.store_point(whole.beta)
+    problem = BlockProblem()
+    block, before = problem.finish(problem.begin()), problem.beta.copy()
+    block.store_point(problem.beta)
     places, variables, changes, squares = block.moves()
-    moved = np.flatnonzero(whole.beta != before)
+    moved = np.flatnonzero(problem.beta != before)
     np.testing.assert_array_equal(variables, moved)
-    np.testing.assert_array_equal(whole.chosen[places], moved)
-    np.testing.assert_array_equal(changes, (whole.beta - before)[moved])
+    np.testing.assert_array_equal(problem.chosen[places], moved)
+    np.testing.assert_array_equal(changes, (problem.beta - before)[moved])
     assert squares == pytest.approx(float(changes @ changes))
-    dual = [-0.5 * point @ (whole.K @ point + 2.0 * whole.q) for point in (before, whole.beta)]
-    assert block.rise(whole.K @ whole.beta + whole.q) == pytest.approx(dual[1] - dual[0])
+    dual = [-0.5 * point @ (problem.K @ point + 2.0 * problem.q) for point in (before, problem.beta)]
+    assert block.rise(problem.K @ problem.beta + problem.q) == pytest.approx(dual[1] - dual[0])
     assert dual[1] > dual[0]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(most=st.integers(0, 40), seed=st.integers(0, 99))
 def test_no_more_steps_than_allowed(dtype, most, seed):
-    whole = Whole(seed=seed, dtype=dtype)
-    block, left = whole.begin(exact_free=40), most
+    problem = BlockProblem(seed=seed, dtype=dtype)
+    block, left = problem.begin(exact_free=40), most
     while not block.is_finished:
         done = block.n_iter
         block.work(left)
         left -= block.n_iter - done
         assert left >= 0
     assert block.n_iter <= most
-    block.store_point(whole.beta)
-    assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
+    block.store_point(problem.beta)
+    assert ((problem.lower <= problem.beta) & (problem.beta <= problem.upper)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_newton_steps_allow_more_free_variables_if_the_violation_is_small(dtype):
-    whole = Whole(n=400, n_chosen=400, scale=4.0, dtype=dtype)
+    problem = BlockProblem(n=400, n_chosen=400, scale=4.0, dtype=dtype)
     how = {"most_free": 60, "most_close": 300, "smo_slow": True, "tol": 1e-4, "newton_tol": 1e-4}
-    near, far = (whole.finish(whole.begin(close=close, **how)) for close in (INFINITY, 0.0))
+    near, far = (problem.finish(problem.begin(close=close, **how)) for close in (INFINITY, 0.0))
     assert 60 < near.newton_free <= 300
     assert far.newton_free <= 60 < far.n_free
     assert far.n_newton == 0
 
 
 def test_newton_steps_allow_more_free_variables_after_costly_smo_steps():
-    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    problem = BlockProblem(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
     how = {"tol": 1e-5, "newton_tol": 1e-5, "smo_slow": True}
     soon, late, never = (
-        whole.finish(whole.begin(most_free=few, most_close=few, most_if_slow=most, **how))
+        problem.finish(problem.begin(most_free=few, most_close=few, most_if_slow=most, **how))
         for few, most in ((300, -1), (20, 300), (20, -1))
     )
     assert never.n_newton == 0
@@ -163,62 +165,62 @@ def test_newton_steps_allow_more_free_variables_after_costly_smo_steps():
 
 
 def test_newton_steps_replace_slow_smo_steps_and_this_is_remembered():
-    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
-    slow = whole.finish(whole.begin())
+    problem = BlockProblem(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    slow = problem.finish(problem.begin())
     assert slow.smo_slow
     assert 0 < slow.n_newton < slow.n_iter
-    known = whole.finish(whole.begin(smo_slow=True))
-    assert known.n_iter - known.n_newton < slow.n_iter - slow.n_newton
-    not_convex = whole.finish(whole.begin(convex=False))
+    continued = problem.finish(problem.begin(smo_slow=True))
+    assert continued.n_iter - continued.n_newton < slow.n_iter - slow.n_newton
+    not_convex = problem.finish(problem.begin(convex=False))
     assert not_convex.n_newton == 0
     assert not not_convex.smo_slow
 
 
 def test_single_precision_stops_at_its_rounding_error():
-    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
-    fine = whole.finish(whole.begin(tol=1e-9, newton_tol=1e-9))
-    rough = whole.finish(whole.begin(tol=1e-9, newton_tol=1e-9, largest=10.0))
+    problem = BlockProblem(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    fine = problem.finish(problem.begin(tol=1e-9, newton_tol=1e-9))
+    rough = problem.finish(problem.begin(tol=1e-9, newton_tol=1e-9, largest=10.0))
     squares = rough.moves()[3]
     assert 1e-9 < rough.violation <= 2.0**-23 * 10.0 * squares**0.5
     assert rough.n_iter < fine.n_iter
 
 
 def test_divergence_is_reported_at_once_and_only_once():
-    whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
-    block = whole.finish(whole.begin(diverged_above=1e-3))
+    problem = BlockProblem(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
+    block = problem.finish(problem.begin(diverged_above=1e-3))
     assert block.has_diverged
     assert block.n_newton == 0
     assert block.violation > 1e-3
-    block.go_to(0.5 * (block.beta + whole.beta), 0.5 * (block.gradient + whole.gradient))
+    block.go_to(0.5 * (block.beta + problem.beta), 0.5 * (block.gradient + problem.gradient))
     assert not block.has_diverged
     assert not block.is_finished
-    whole.finish(block)
+    problem.finish(block)
     assert not block.has_diverged
-    block.store_point(whole.beta)
-    assert whole.violation() < 1e-2
+    block.store_point(problem.beta)
+    assert problem.violation() < 1e-2
 
 
 def test_a_stop_request_is_obeyed_and_its_exception_is_passed_on():
-    whole = Whole(n=1500, n_chosen=1500, scale=1e4, dtype=np.float32)
+    problem = BlockProblem(n=1500, n_chosen=1500, scale=1e4, dtype=np.float32)
 
     def refuse():
         raise KeyboardInterrupt
 
-    block = whole.begin(smo_slow=True, brief_free=1500)
+    block = problem.begin(smo_slow=True, brief_free=1500)
     for _ in range(2):  # after an exception, the stop function is called again
         with pytest.raises(KeyboardInterrupt):
-            whole.finish(block, refuse)
+            problem.finish(block, refuse)
     for _ in range(30):  # each call ends early, and the block stays valid
         block.work(-1, lambda: True)
-    block.store_point(whole.beta)
-    assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
-    whole.finish(block)
-    block.store_point(whole.beta)
-    assert whole.violation() < 1e-2 * whole.upper.max()
+    block.store_point(problem.beta)
+    assert ((problem.lower <= problem.beta) & (problem.beta <= problem.upper)).all()
+    problem.finish(block)
+    block.store_point(problem.beta)
+    assert problem.violation() < 1e-2 * problem.upper.max()
 
 
 def test_the_stop_function_is_not_kept():
-    block, asked = Whole().begin(), []
+    block, asked = BlockProblem().begin(), []
 
     def stop():
         return bool(asked)
@@ -238,12 +240,12 @@ def test_zero_rounds_are_refused(n_rounds):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("where", ["K", "gradient", "tol", "violation"])
 def test_nan_and_infinity_end_the_solver(where, dtype, bad):
-    whole = Whole(dtype=dtype)
+    problem = BlockProblem(dtype=dtype)
     if where in ("K", "gradient"):
-        getattr(whole, where).flat[0] = bad
-        block = whole.begin(exact_free=40)
+        getattr(problem, where).flat[0] = bad
+        block = problem.begin(exact_free=40)
     else:
-        block = whole.begin(**{where: bad})
+        block = problem.begin(**{where: bad})
     for _ in range(2000):
         block.work(-1)
     assert block.is_finished
@@ -251,12 +253,12 @@ def test_nan_and_infinity_end_the_solver(where, dtype, bad):
 
 @every_pair(isa=ISAS, tol=[np.nan, 1e-3], dtype=[np.float32, np.float64], moves=["none", "down", "up"])
 def test_no_variable_moves_if_none_can_move_against_it(moves, dtype, tol, isa):
-    whole = Whole(n_groups=2, dtype=dtype)
+    problem = BlockProblem(n_groups=2, dtype=dtype)
     if moves != "down":
-        whole.lower = whole.beta.copy()
+        problem.lower = problem.beta.copy()
     if moves != "up":
-        whole.upper = whole.beta.copy()
-    block = whole.begin(isa, tol=tol)
+        problem.upper = problem.beta.copy()
+    block = problem.begin(isa, tol=tol)
     for _ in range(200):
         block.work(-1)
     assert block.is_finished
@@ -264,9 +266,9 @@ def test_no_variable_moves_if_none_can_move_against_it(moves, dtype, tol, isa):
 
 
 def test_an_empty_working_set():
-    whole = Whole()
-    whole.chosen = np.zeros(0, dtype=np.int64)
-    block = whole.finish(whole.begin())
+    problem = BlockProblem()
+    problem.chosen = np.zeros(0, dtype=np.int64)
+    block = problem.finish(problem.begin())
     assert block.n_iter == block.n_free == 0
     assert [part.size for part in block.moves()[:3]] == [0, 0, 0]
 
@@ -289,20 +291,20 @@ def test_an_empty_working_set():
     ids=str,
 )
 def test_arrays_that_do_not_fit_are_refused(changed):
-    whole = Whole()
-    whole.K = np.eye(61)
+    problem = BlockProblem()
+    problem.K = np.eye(61)
     for name, value in changed.items():
-        setattr(whole, name, value)
+        setattr(problem, name, value)
     with pytest.raises((TypeError, ValueError)):
-        whole.begin()
+        problem.begin()
 
 
 @pytest.mark.parametrize("width", [40, 47])
 def test_a_matrix_without_padding_is_refused(width):
-    whole = Whole()
-    block = whole.begin()
+    problem = BlockProblem()
+    block = problem.begin()
     with pytest.raises(ValueError, match="padded"):
-        _core.begin_block("baseline", np.zeros((40, width)), whole.chosen, **whole.arrays(), limits=limits())
+        _core.begin_block("baseline", np.zeros((40, width)), problem.chosen, **problem.arrays(), limits=limits())
     with pytest.raises(ValueError, match="each chosen"):
         block.go_to(np.zeros(41), np.zeros(41))
     for call in (block.store_point, block.store_gradient, block.rise):
@@ -317,37 +319,37 @@ def test_a_matrix_without_padding_is_refused(width):
 )
 def test_gradients_follow_the_steps_wherever_groups_begin(isa, starts, size):
     dtype, n = size
-    whole = _large(n, starts, dtype)
-    block = whole.begin(isa, convex=False, tol=1e-12)
+    problem = _large(n, starts, dtype)
+    block = problem.begin(isa, convex=False, tol=1e-12)
     block.work(1_000, None)
-    block.store_point(whole.beta)
-    block.store_gradient(whole.gradient)
-    expected = whole.q + whole.K @ whole.beta
+    block.store_point(problem.beta)
+    block.store_gradient(problem.gradient)
+    expected = problem.q + problem.K @ problem.beta
     assert block.n_iter == 1_000
-    np.testing.assert_allclose(whole.gradient, expected, atol=1e-4 if dtype is np.float32 else 1e-11)
+    np.testing.assert_allclose(problem.gradient, expected, atol=1e-4 if dtype is np.float32 else 1e-11)
 
 
 def test_blocks_of_several_threads_do_not_share_state():
-    wholes = [_large(1_700, starts, np.float64) for starts in ([0], [0, 0.5], [0], [0, 0.5])]
-    blocks = [whole.begin("baseline", convex=False, tol=1e-12) for whole in wholes]
+    problems = [_large(1_700, starts, np.float64) for starts in ([0], [0, 0.5], [0], [0, 0.5])]
+    blocks = [problem.begin("baseline", convex=False, tol=1e-12) for problem in problems]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda block: block.work(2_000, None), blocks))
-    for whole, block in zip(wholes, blocks, strict=True):
-        block.store_point(whole.beta)
-    np.testing.assert_array_equal(wholes[0].beta, wholes[2].beta)
-    np.testing.assert_array_equal(wholes[1].beta, wholes[3].beta)
+    for problem, block in zip(problems, blocks, strict=True):
+        block.store_point(problem.beta)
+    np.testing.assert_array_equal(problems[0].beta, problems[2].beta)
+    np.testing.assert_array_equal(problems[1].beta, problems[3].beta)
 
 
 def _large(n, starts, dtype):
     """A block with many variables; `starts` are the shares of the variables at which the groups begin."""
     rng = np.random.default_rng(len(starts))
-    whole = Whole(n=8, n_chosen=8, n_groups=len(starts), dtype=dtype)
+    problem = BlockProblem(n=8, n_chosen=8, n_groups=len(starts), dtype=dtype)
     A = rng.normal(size=(n, 12))
-    whole.K = np.exp(-0.1 * np.square(A[:, :1] - A[:, :1].T)) * (1.0 + A @ A.T / 12)
-    whole.K = whole.K.astype(dtype).astype(float)
-    whole.q, whole.beta, whole.chosen = rng.normal(size=n), np.zeros(n), np.arange(n)
+    problem.K = np.exp(-0.1 * np.square(A[:, :1] - A[:, :1].T)) * (1.0 + A @ A.T / 12)
+    problem.K = problem.K.astype(dtype).astype(float)
+    problem.q, problem.beta, problem.chosen = rng.normal(size=n), np.zeros(n), np.arange(n)
     firsts = np.array([round(n * share) for share in starts], dtype=np.int64)
-    whole.groups = np.searchsorted(firsts, np.arange(n), side="right") - 1 if starts else None
-    whole.lower, whole.upper = np.full(n, -1.0), np.full(n, 2.0)
-    whole.gradient = whole.q.copy()
-    return whole
+    problem.groups = np.searchsorted(firsts, np.arange(n), side="right") - 1 if starts else None
+    problem.lower, problem.upper = np.full(n, -1.0), np.full(n, 2.0)
+    problem.gradient = problem.q.copy()
+    return problem

@@ -184,9 +184,9 @@ def test_smo_steps_agree_with_the_reference(isa, grouping, n):
     for _ in range(25):
         # Both start from the same point: a step leaves ties, and rounding would decide between them.
         native.beta[:], native.gradient[:] = twin.beta, twin.gradient
-        found, expected = native.native(isa, False, 1e-9, 1), twin.twin(False, 1e-9, 1)
-        assert found[:2] == expected[:2]
-        assert found[2] == pytest.approx(expected[2], rel=1e-9, abs=1e-12)
+        actual, expected = native.native(isa, False, 1e-9, 1), twin.twin(False, 1e-9, 1)
+        assert actual[:2] == expected[:2]
+        assert actual[2] == pytest.approx(expected[2], rel=1e-9, abs=1e-12)
         np.testing.assert_allclose(native.beta, twin.beta, rtol=0, atol=1e-13)
         np.testing.assert_allclose(native.gradient, twin.gradient, rtol=0, atol=1e-11)
         native.check_feasible()
@@ -240,7 +240,7 @@ def optimum_by_enumeration(block):
     E = np.zeros((n, n_groups))
     for g, (a, b) in enumerate(zip(block.starts[:-1], block.starts[1:], strict=True)):
         E[a:b, g] = 1.0
-    best, found = np.inf, None
+    best, optimum = np.inf, None
     for sides in product((-1, 0, 1), repeat=n):
         side = np.array(sides)
         beta = np.where(side < 0, block.lower, np.where(side > 0, block.upper, 0.0))
@@ -252,8 +252,8 @@ def optimum_by_enumeration(block):
         if inside and np.allclose(E.T @ beta, block.sums, atol=1e-12):
             value = 0.5 * beta @ block.K @ beta + block.q @ beta
             if value < best:
-                best, found = value, beta
-    return found
+                best, optimum = value, beta
+    return optimum
 
 
 def newton(block, isa, tol, n_stalls=0):
@@ -532,15 +532,15 @@ def test_more_variables_become_free_than_one_call_can_hold(isa):
 @every_isa
 @every_grouping
 def test_newton_steps_continue_after_a_limit(isa, grouping):
-    whole, by_single_steps = (random_block(40, GROUPS[grouping](40), seed=2) for _ in range(2))
-    newton(whole, isa, 1e-10)
+    at_once, by_single_steps = (random_block(40, GROUPS[grouping](40), seed=2) for _ in range(2))
+    newton(at_once, isa, 1e-10)
     for _ in range(2000):
         end, n_iter, _ = by_single_steps.native(isa, True, 1e-10, 1)
         assert n_iter <= 1
         if end != LIMIT:
             break
     assert end == SOLVED
-    np.testing.assert_allclose(by_single_steps.beta, whole.beta, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(by_single_steps.beta, at_once.beta, rtol=0, atol=1e-9)
 
 
 def many_free_block(starts, n=2300):

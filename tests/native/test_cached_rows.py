@@ -81,24 +81,24 @@ def test_several_sums_agree_with_single_sums(sizes, n_sums, dtype, every, isa):
     values, slots, columns, _ = cached(*sizes)
     values, columns = values.astype(dtype), None if every else columns
     weights = np.random.default_rng(n_sums).standard_normal((n_sums, slots.size))
-    found = np.ones((n_sums, values.shape[1] if every else columns.size))
-    _core.combine_rows(isa, values, slots, columns, weights, found, 2)
-    alone = np.ones(found.shape)
+    sums = np.ones((n_sums, values.shape[1] if every else columns.size))
+    _core.combine_rows(isa, values, slots, columns, weights, sums, 2)
+    alone = np.ones(sums.shape)
     for one, out in zip(weights, alone, strict=True):
         _core.combine_rows(isa, values, slots, columns, one, out, 1)
-    assert (found == alone).all()
+    assert (sums == alone).all()
 
 
 @every_pair(n_slots=[1, 2, 4, 7], dtype=[np.float64, np.float32], isa=ISAS)
 def test_sums_are_the_same_wherever_a_column_lies(n_slots, dtype, isa):
     rng = np.random.default_rng(n_slots)
     values, weights = rng.standard_normal((n_slots, 40)).astype(dtype), rng.standard_normal((5, n_slots))
-    whole = np.ones((5, 40))
-    _core.combine_rows(isa, values, np.arange(n_slots), None, weights, whole, 1)
+    sums = np.ones((5, 40))
+    _core.combine_rows(isa, values, np.arange(n_slots), None, weights, sums, 1)
     for n in range(1, 40):  # the last of these sizes are no multiple of the vector length
         some = np.ones((5, n))
         _core.combine_rows(isa, np.ascontiguousarray(values[:, :n]), np.arange(n_slots), None, weights, some, 1)
-        np.testing.assert_array_equal(some, whole[:, :n])
+        np.testing.assert_array_equal(some, sums[:, :n])
 
 
 @pytest.mark.parametrize("weights", [(2, 2), (3, 1)])
@@ -115,33 +115,33 @@ def test_sums_of_another_shape_are_refused(weights):
 @pytest.mark.parametrize(("n", "n_missing"), [(0, 0), (1, 1), (5, 0), (5, 2), (70, 33), (70, 70), (500, 3)])
 def test_gather_square(n, n_missing, threads):
     rng = np.random.default_rng(n)
-    whole = rng.normal(size=(n + 9, n + 9)).astype(np.float32)
-    whole += whole.T
+    matrix = rng.normal(size=(n + 9, n + 9)).astype(np.float32)
+    matrix += matrix.T
     chosen, missing = rng.permutation(n + 9)[:n], np.sort(rng.permutation(n)[:n_missing])
     slots = np.full(n, -1)
-    known = np.setdiff1d(np.arange(n), missing)
-    slots[known] = rng.permutation(known.size)
+    cached = np.setdiff1d(np.arange(n), missing)
+    slots[cached] = rng.permutation(cached.size)
     values = np.full((n + 3, n + 9), np.nan, dtype=np.float32)
-    values[slots[known]] = whole[chosen[known]]
-    square = np.ascontiguousarray(whole[np.ix_(chosen[missing], chosen[missing])])
+    values[slots[cached]] = matrix[chosen[cached]]
+    square = np.ascontiguousarray(matrix[np.ix_(chosen[missing], chosen[missing])])
     out = np.full((n, n + 5), np.nan, dtype=np.float32)[:, :n]
     _core.gather_square(values, slots, chosen, square, out, threads)
-    np.testing.assert_array_equal(out, whole[np.ix_(chosen, chosen)])
+    np.testing.assert_array_equal(out, matrix[np.ix_(chosen, chosen)])
     np.testing.assert_array_equal(reference.gather_square(values, slots, chosen, square), out)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("n", "n_known"), [(0, 0), (1, 0), (5, 4), (70, 0), (70, 37), (200, 130), (200, 200)])
 def test_mirror_rows(n, n_known, threads):
-    whole = np.random.default_rng(n).normal(size=(n, n)).astype(np.float32)
-    whole += whole.T
+    symmetric = np.random.default_rng(n).normal(size=(n, n)).astype(np.float32)
+    symmetric += symmetric.T
     matrix = np.full((n, n + 3), np.nan, dtype=np.float32)[:, :n]
-    matrix[:n_known], matrix[n_known:, n_known:] = whole[:n_known], whole[n_known:, n_known:]
+    matrix[:n_known], matrix[n_known:, n_known:] = symmetric[:n_known], symmetric[n_known:, n_known:]
     twin = matrix.copy()
     _core.mirror_rows(matrix, n_known, threads)
     reference.mirror_rows(twin, n_known)
-    np.testing.assert_array_equal(matrix, whole)
-    np.testing.assert_array_equal(twin, whole)
+    np.testing.assert_array_equal(matrix, symmetric)
+    np.testing.assert_array_equal(twin, symmetric)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -29,13 +29,13 @@ def test_column_descent_finds_the_minimum_of_the_model(kind, constant):
     u, change, expected, expected_change = start.copy(), np.zeros(40), start.copy(), np.zeros(40)
     columns = np.ascontiguousarray(X.T) if kind == "dense" else sparse.csr_array(X.T)
     n_passes, left = column_descent(native_table(columns, constant), **about, u=u, change=change, most=10_000, seed=1)
-    whole = np.vstack([X.T, np.full((q - 12, 40), constant)])
-    _, expected_left = reference.column_descent(whole, **about, u=expected, change=expected_change, most=100_000)
+    all_columns = np.vstack([X.T, np.full((q - 12, 40), constant)])
+    _, expected_left = reference.column_descent(all_columns, **about, u=expected, change=expected_change, most=100_000)
     assert left <= 1e-10
     assert expected_left <= 1e-10
     assert n_passes > 1
     np.testing.assert_allclose(u, expected, atol=1e-9)
-    np.testing.assert_allclose(change, (u - start) @ whole, atol=1e-9)
+    np.testing.assert_allclose(change, (u - start) @ all_columns, atol=1e-9)
     assert u[3] == start[3]
     assert (u == 0.0).any()
 

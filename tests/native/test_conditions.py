@@ -33,11 +33,11 @@ def conditions(beta, values, *, linear, lower=0.0, upper=1.0, start=0.0, ridge=N
 
 def test_conditions_by_hand():
     # Gradients 1, 2, 4, 8. Only the second variable is free; the first can increase, the last two can decrease.
-    multipliers, found = conditions(
+    multipliers, measured = conditions(
         [0.0, 0.5, 1.0, 1.0], [0.0, 1.0, 3.0, 7.0], linear=1.0, start=[0.0, 0.5, 1.0, 0.75], n_groups=1
     )
     assert multipliers.tolist() == [2.0]
-    quadratic, linear, mass, infeasibility, excess, n_free, n_bounded = found
+    quadratic, linear, mass, infeasibility, excess, n_free, n_bounded = measured
     assert (quadratic, linear, mass, infeasibility) == (0.5 + 3.0 + 7.0, 2.0 * 2.5, 2.5, 0.25)
     assert (excess, n_free, n_bounded) == (8.0 - 1.0, 1, 2)
 
@@ -52,26 +52,26 @@ def test_conditions_by_hand():
     ],
 )
 def test_without_a_free_variable(beta, values, multiplier, excess):
-    multipliers, found = conditions(beta, values, linear=0.0, n_groups=1)
-    assert (multipliers.tolist(), found[4]) == ([multiplier], excess)
+    multipliers, measured = conditions(beta, values, linear=0.0, n_groups=1)
+    assert (multipliers.tolist(), measured[4]) == ([multiplier], excess)
 
 
 def test_without_groups_every_multiplier_is_zero():
-    multipliers, found = conditions([0.0, 1.0, 0.5], [-3.0, 2.0, 0.0], linear=0.0)
-    assert (multipliers.size, found[4]) == (0, 3.0)
+    multipliers, measured = conditions([0.0, 1.0, 0.5], [-3.0, 2.0, 0.0], linear=0.0)
+    assert (multipliers.size, measured[4]) == (0, 3.0)
     assert conditions([0.0, 1.0], [3.0, -2.0], linear=0.0)[1][4] == -2.0
 
 
 def test_a_ridge_belongs_to_the_gradient_and_to_the_objective():
-    multipliers, found = conditions([0.5], [1.0], linear=[-2.0], ridge=[4.0], n_groups=1, start=[0.5])
+    multipliers, measured = conditions([0.5], [1.0], linear=[-2.0], ridge=[4.0], n_groups=1, start=[0.5])
     assert multipliers.tolist() == [1.0 - 2.0 + 2.0]
-    assert found[1] == 0.5 * (-2.0 + (-2.0 + 2.0))
+    assert measured[1] == 0.5 * (-2.0 + (-2.0 + 2.0))
 
 
 def test_sums_keep_their_digits():
     beta = np.array([1e16, 1.0, -1e16, 1e-8])
-    _, found = conditions(beta, np.ones(4), linear=0.0, lower=-INF, upper=INF, n_groups=1)
-    assert found[3] == found[0] == 1.0 + 1e-8
+    _, measured = conditions(beta, np.ones(4), linear=0.0, lower=-INF, upper=INF, n_groups=1)
+    assert measured[3] == measured[0] == 1.0 + 1e-8
 
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=60))
@@ -215,5 +215,5 @@ def test_a_vertex_agrees_with_the_reference(n, digits, share, seed):
     gradient[rng.random(n) < 0.1] = np.nan
     lower, upper = -rng.choice([0.0, 1.0, 0.3, 2.7], n), rng.choice([0.0, 1.0, 0.1, 3.3], n)
     total = 0.0 if share is None else float(lower.sum() + share * (upper - lower).sum())
-    found = _core.find_vertex(gradient, lower, upper, total)
-    np.testing.assert_array_equal(found, reference.find_vertex(gradient, lower, upper, total))
+    vertex = _core.find_vertex(gradient, lower, upper, total)
+    np.testing.assert_array_equal(vertex, reference.find_vertex(gradient, lower, upper, total))

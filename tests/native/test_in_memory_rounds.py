@@ -62,7 +62,7 @@ def native(
     room=1 << 20,
     work=1e12,
     edges=None,
-    known=None,
+    ended=None,
     beta=None,
     values=None,
     first=0,
@@ -71,14 +71,14 @@ def native(
     """Solve problems; return their points, values and states, and which problem is next with the memory it needs."""
     n = given["rows"].size
     edges = np.array([0, n]) if edges is None else edges
-    known = states(edges.size - 1, precise) if known is None else known
+    ended = states(edges.size - 1, precise) if ended is None else ended
     beta = np.zeros(n) if beta is None else beta
     values = np.zeros((edges.size - 1, len(K))) if values is None else values
     next_one = _core.solve_in_memory(
         isa or _core.best_isa(),
         K,
         _core.ProblemArrays(edges=edges, **given, beta=beta, values=values, seen=np.zeros(n, dtype=np.int8)),
-        _core.InMemoryStates(**known),
+        _core.InMemoryStates(**ended),
         first=first,
         tol=tol,
         max_iter=max_iter,
@@ -87,7 +87,7 @@ def native(
         workspace=np.empty(room),
         stop=stop,
     )
-    return beta, values, known, next_one
+    return beta, values, ended, next_one
 
 
 def violation(K, given, beta):
@@ -113,12 +113,12 @@ PROBLEMS = {
 def test_solutions_agree_with_the_reference(name, dtype, precise, isa):
     K, given = problem(**PROBLEMS[name])
     matrix = K.astype(dtype)
-    beta, values, known, next_one = native(matrix, given, isa=isa, precise=precise)
+    beta, values, ended, next_one = native(matrix, given, isa=isa, precise=precise)
     exact = matrix.astype(float)
     expected, twin_values = np.zeros(beta.size), np.zeros(len(K))
     assert reference.solve_in_memory(exact, *given.values(), expected, twin_values, TOL)[0] == SOLVED
     assert next_one == (1, 0)
-    assert known["ends"] == SOLVED
+    assert ended["ends"] == SOLVED
     assert violation(exact, given, beta) <= TOL + 1e-12
     np.testing.assert_allclose(values[0], exact[:, given["rows"]] @ beta, atol=1e-12)
     np.testing.assert_allclose(values[0], twin_values, atol=1e-4)
@@ -129,8 +129,8 @@ def test_solutions_agree_with_the_reference(name, dtype, precise, isa):
 
 def test_working_sets_smaller_than_the_problem():
     K, given = problem(n_rows=1500, n=1200)
-    beta, values, known, _ = native(K.astype(np.float32), given, tol=1e-4, max_block=384, precise=False)
-    assert known["ends"] == SOLVED
+    beta, values, ended, _ = native(K.astype(np.float32), given, tol=1e-4, max_block=384, precise=False)
+    assert ended["ends"] == SOLVED
     exact = K.astype(np.float32).astype(float)
     np.testing.assert_allclose(values[0], exact[:, given["rows"]] @ beta, atol=1e-10)
     assert violation(exact, given, beta) <= 1e-4 + 1e-9
@@ -138,16 +138,16 @@ def test_working_sets_smaller_than_the_problem():
 
 def test_single_precision_is_given_up_if_it_makes_no_progress():
     K, given = problem(C=1e50)
-    known = native(1e-50 * K, given, precise=False)[2]  # these values are 0 in single precision
-    assert known["ends"] == SOLVED
-    assert known["precise"]
+    ended = native(1e-50 * K, given, precise=False)[2]  # these values are 0 in single precision
+    assert ended["ends"] == SOLVED
+    assert ended["precise"]
 
 
 @pytest.mark.parametrize(("C", "smo_slow"), [(1e-3, False), (1e3, True)])
 def test_slow_smo_steps_are_reported(C, smo_slow):
     K, given = problem(n_rows=200, n=200, C=C)
-    known = native(K.astype(np.float32), given, precise=False)[2]
-    assert (known["ends"], known["smo_slow"]) == (SOLVED, smo_slow)
+    ended = native(K.astype(np.float32), given, precise=False)[2]
+    assert (ended["ends"], ended["smo_slow"]) == (SOLVED, smo_slow)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -157,18 +157,18 @@ def test_steps_without_progress_beyond_rounding_end(dtype):
     sign = np.where(X[:, 0] + 5e3 * rng.normal(size=100) > 0, 1.0, -1.0)
     given = {"rows": np.arange(100), "linear": -sign, "lower": np.where(sign < 0, -1e8, 0.0)}
     given |= {"upper": np.where(sign > 0, 1e8, 0.0), "ridge": None, "groups": np.zeros(100, dtype=np.int64)}
-    known = native((X @ X.T).astype(dtype), {**given, "n_groups": 1}, max_iter=2_000_000)[2]
-    assert known["ends"] == STALLED
+    ended = native((X @ X.T).astype(dtype), {**given, "n_groups": 1}, max_iter=2_000_000)[2]
+    assert ended["ends"] == STALLED
 
 
 def test_a_stopped_solver_continues():
     K, given = problem()
-    beta, values, known = np.zeros(40), np.zeros((1, 60)), states(1)
+    beta, values, ended = np.zeros(40), np.zeros((1, 60)), states(1)
     for call in range(1, 1000):
-        next_one = native(K, given, max_iter=3 * call, known=known, beta=beta, values=values)[3]
-        assert known["n_iter"] <= 3 * call
+        next_one = native(K, given, max_iter=3 * call, ended=ended, beta=beta, values=values)[3]
+        assert ended["n_iter"] <= 3 * call
         assert next_one == (1, 0)
-        if known["ends"] == SOLVED:
+        if ended["ends"] == SOLVED:
             break
     assert violation(K, given, beta) <= TOL + 1e-12
 
@@ -197,36 +197,36 @@ def several():
 @pytest.mark.parametrize("work", [1e12, 1.0])
 def test_several_problems_are_solved_as_each_alone(work):
     K, parts, both, edges = several()
-    beta, values, known, calls = np.zeros(95), np.zeros((3, 60)), states(3), 0
+    beta, values, ended, calls = np.zeros(95), np.zeros((3, 60)), states(3), 0
     first = 0
     while first < 3:
-        first = native(K, both, work=work, edges=edges, known=known, beta=beta, values=values, first=first)[3][0]
+        first = native(K, both, work=work, edges=edges, ended=ended, beta=beta, values=values, first=first)[3][0]
         calls += 1
     assert (calls == 1) == (work > 1.0)
-    assert (known["ends"] == SOLVED).all()
+    assert (ended["ends"] == SOLVED).all()
     for number, part in enumerate(parts):
         alone, its_values, its_known, _ = native(K, part)
         if work > 1.0:  # with less work in a call, working sets are chosen again in each call
             assert (beta[edges[number] : edges[number + 1]] == alone).all()
             assert (values[number] == its_values).all()
-            assert known["n_iter"][number] == its_known["n_iter"]
+            assert ended["n_iter"][number] == its_known["n_iter"]
         assert violation(K, part, beta[edges[number] : edges[number + 1]]) <= TOL + 1e-12
-        assert known["violations"][number] <= TOL
-        assert known["seconds"][number] > 0.0
+        assert ended["violations"][number] <= TOL
+        assert ended["seconds"][number] > 0.0
 
 
 def test_the_limit_of_steps_is_for_each_problem():
     K, _, both, edges = several()
-    known, next_one = native(K, both, edges=edges, max_iter=2)[2:]
+    ended, next_one = native(K, both, edges=edges, max_iter=2)[2:]
     assert next_one == (3, 0)
-    assert known["n_iter"].tolist() == [2, 2, 2]
-    assert (known["ends"] == LIMIT).all()
+    assert ended["n_iter"].tolist() == [2, 2, 2]
+    assert (ended["ends"] == LIMIT).all()
 
 
 def test_the_solver_requests_workspace():
     K, given = problem()
-    beta, _, known, (number, wanted) = native(K, given, room=8)
-    assert (known["ends"], number) == (LIMIT, 0)
+    beta, _, ended, (number, wanted) = native(K, given, room=8)
+    assert (ended["ends"], number) == (LIMIT, 0)
     assert not beta.any()
     assert wanted > 64
     assert native(K, given, room=wanted // 8)[2]["ends"] == SOLVED
@@ -234,10 +234,10 @@ def test_the_solver_requests_workspace():
 
 def test_the_solver_stops_on_request():
     K, _, both, edges = several()
-    known, next_one = native(K, both, edges=edges, stop=lambda: True)[2:]
+    ended, next_one = native(K, both, edges=edges, stop=lambda: True)[2:]
     assert next_one[0] == 0
-    assert (known["ends"] == LIMIT).all()
-    assert not known["n_iter"].any()
+    assert (ended["ends"] == LIMIT).all()
+    assert not ended["n_iter"].any()
 
 
 def test_an_exception_of_the_stop_function_ends_the_solver():
@@ -274,7 +274,7 @@ def test_invalid_edges_are_refused(name):
     K, given = problem()
     edges = np.array(EDGES[name], dtype=np.int64)
     with pytest.raises(ValueError, match="edges must rise"):
-        native(K, given, edges=edges, known=states(1), values=np.zeros((1, 60)))
+        native(K, given, edges=edges, ended=states(1), values=np.zeros((1, 60)))
 
 
 @pytest.mark.parametrize("first", [-1, 2])
@@ -287,9 +287,9 @@ def test_an_invalid_first_problem_is_refused(first):
 @pytest.mark.parametrize("what", ["ends", "n_iter", "violations", "seconds", "precise", "smo_slow"])
 def test_states_of_too_few_problems_are_refused(what):
     K, given = problem()
-    known = states(1)
+    ended = states(1)
     with pytest.raises(ValueError, match="known"):
-        native(K, given, known={**known, what: known[what][:0]})
+        native(K, given, ended={**ended, what: ended[what][:0]})
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -102,8 +102,8 @@ def test_integer_rows_agree_with_their_definition(is_bytes, dtype):
     for p in (1, 3, 64, 65, 130):
         X = (numbers(rng, 150, p, is_bytes, 200) / 255).astype(dtype)
         for given_ in (X, np.asfortranarray(X), X[::-2], np.repeat(X, 2, axis=1)[:, ::2]):
-            found = integer_rows(ISA, given_, 1 / 255, is_bytes, 2)
-            np.testing.assert_array_equal(found, reference.integer_rows(given_, 1 / 255, is_bytes))
+            integer_table = integer_rows(ISA, given_, 1 / 255, is_bytes, 2)
+            np.testing.assert_array_equal(integer_table, reference.integer_rows(given_, 1 / 255, is_bytes))
         largest = 255.0 if is_bytes else 32767.0
         for other in (np.nan, np.inf, -np.inf, -1e-3, 0.5 / 255, (largest + 1) / 255, -largest - 1, 1e300, 1e-30):
             wrong = X.copy()
@@ -120,13 +120,13 @@ def test_integer_rows_agree_with_their_definition(is_bytes, dtype):
 def test_tables_with_other_steps_are_evaluated_in_floating_point():
     rng = np.random.default_rng(0)
     X, Z = rng.integers(0, 255, (50, 40)).astype(np.float32), rng.normal(size=(30, 40)).astype(np.float32)
-    whole, other, plain = table_of(X, 1.0, True), table_of(X, 1.0, False), Table(Z)
+    integers, other, plain = table_of(X, 1.0, True), table_of(X, 1.0, False), Table(Z)
     doubled = table_of(2.0 * X, 2.0, True)
     with pytest.raises(ValueError, match="same kind"):
         block(
             ISA,
             product(),
-            whole,
+            integers,
             None,
             Table(X[:, :39].copy()),
             None,
@@ -135,16 +135,16 @@ def test_tables_with_other_steps_are_evaluated_in_floating_point():
             n_threads=1,
         )
     for left, right, exact in (
-        (whole, plain, X @ Z.T),
-        (plain, whole, Z @ X.T),
-        (whole, other, X @ X.T),
-        (whole, doubled, 2.0 * X @ X.T),
+        (integers, plain, X @ Z.T),
+        (plain, integers, Z @ X.T),
+        (integers, other, X @ X.T),
+        (integers, doubled, 2.0 * X @ X.T),
     ):
         out = np.empty(exact.shape, dtype=np.float32)
         block(ISA, product(), left, None, right, None, centre=None, out=out, n_threads=1)
         np.testing.assert_allclose(out, exact, rtol=1e-4, atol=1e-2)
     precise = np.empty((50, 50))
-    block(ISA, distance(), whole, None, whole, None, centre=X.mean(axis=0, dtype=float), out=precise, n_threads=1)
+    block(ISA, distance(), integers, None, integers, None, centre=X.mean(axis=0, dtype=float), out=precise, n_threads=1)
     np.testing.assert_allclose(precise, ((X[:, None] - X[None]).astype(float) ** 2).sum(axis=2), rtol=1e-9, atol=1e-6)
 
 

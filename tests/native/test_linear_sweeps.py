@@ -41,9 +41,9 @@ def numbers_of(size, n_vectors, seed=1):
     return rng.normal(size=shape) * (rng.random(size=size if n_vectors is None else (size, 1)) < 0.66)
 
 
-def close(found, expected, table):
+def close(actual, expected, table):
     largest = np.abs(table.toarray() if sparse.issparse(table) else table.astype(float)).max(initial=1.0)
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * largest**2)
+    np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-11 * largest**2)
 
 
 @pytest.fixture(params=ISAS)
@@ -196,16 +196,16 @@ def test_an_epoch_of_classes_makes_the_steps_of_the_reference(isa, is_squared, c
     w = reference.transposed_times(table, constant, beta)
     active = random.integers(0, 1 << n_classes, 30).astype(np.uint16)
     order, up, down = random.permutation(30)[:25], np.full(n_classes, 0.2), np.full(n_classes, -0.2)
-    own = {"beta": beta.copy(), "w": w.copy(), "active": active.copy()}
+    native_state = {"beta": beta.copy(), "w": w.copy(), "active": active.copy()}
     native = {"beta": beta.copy(), "w": w.copy(), "active": active.copy()}
     given = {"order": order, "squares": squares, "charges": charges, "up": up, "down": down, "is_squared": is_squared}
-    expected, shrunken = reference.class_epoch(table, constant, **given, **own)
-    found, counts = np.zeros((4, n_classes)), np.zeros(n_classes, dtype=np.int64)
+    expected, shrunken = reference.class_epoch(table, constant, **given, **native_state)
+    measures, counts = np.zeros((4, n_classes)), np.zeros(n_classes, dtype=np.int64)
     view = _core.LinearTable(table.data, table.indices, table.indptr, 12, constant)
-    _core.class_epoch(isa, view, **given, **native, found=found, n_shrunken=counts)
-    for name, array in own.items():
+    _core.class_epoch(isa, view, **given, **native, measures=measures, n_shrunken=counts)
+    for name, array in native_state.items():
         np.testing.assert_allclose(native[name], array, atol=1e-12)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(measures, expected, atol=1e-10)
     np.testing.assert_array_equal(counts, shrunken)
     assert counts.sum() > 0
 
@@ -223,18 +223,18 @@ def test_a_step_of_classes_is_the_best_combination_of_their_changes(isa, is_squa
     def feasible():
         return random.choice([0.0, 0.2, 0.5, 1.0], charges.shape) * charges
 
-    own = {"beta": feasible(), "beta_before": feasible()}
-    own["beta_change"] = own["beta"] - feasible()
-    own["beta_change"][:, 2] = 0.0  # as after the first epoch
-    own["beta_before"][:, 3] = own["beta"][:, 3]  # no change
+    native_state = {"beta": feasible(), "beta_before": feasible()}
+    native_state["beta_change"] = native_state["beta"] - feasible()
+    native_state["beta_change"][:, 2] = 0.0  # as after the first epoch
+    native_state["beta_before"][:, 3] = native_state["beta"][:, 3]  # no change
     for name in ("", "_before", "_change"):
-        own["w" + name] = reference.transposed_times(table, constant, own["beta" + name])
-    native = {name: array.copy() for name, array in own.items()}
+        native_state["w" + name] = reference.transposed_times(table, constant, native_state["beta" + name])
+    native = {name: array.copy() for name, array in native_state.items()}
     given = {"charges": charges, "is_squared": is_squared}
-    expected = reference.class_step(table, constant, **given, **own)
+    expected = reference.class_step(table, constant, **given, **native_state)
     growth, view = np.zeros(n_classes), _core.LinearTable(table.data, table.indices, table.indptr, 12, constant)
     _core.class_step(isa, view, **given, **native, moved=np.empty_like(native["w"]), growth=growth)
-    for name, array in own.items():
+    for name, array in native_state.items():
         np.testing.assert_allclose(native[name], array, atol=1e-10, err_msg=name)
     np.testing.assert_allclose(growth, expected, atol=1e-10)
     assert (growth > 0.0).sum() >= 2

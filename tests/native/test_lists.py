@@ -21,15 +21,15 @@ def test_add_at_counts_repeated_places(places):
 
 
 @given(SOME, st.none() | SOME)
-def test_without_returns_the_remaining_places(own, places):
-    np.testing.assert_array_equal(_core.without(own, places, 20), reference.without(own, places, 20))
+def test_without_returns_the_remaining_places(removed, places):
+    np.testing.assert_array_equal(_core.without(removed, places, 20), reference.without(removed, places, 20))
 
 
 @given(SOME)
 def test_fold_returns_unique_numbers_and_positions(idx):
     once, places = _core.fold(idx, 20)
-    for found, expected in zip((once, places), reference.fold(idx, 20), strict=True):
-        np.testing.assert_array_equal(found, expected, strict=True)
+    for actual, expected in zip((once, places), reference.fold(idx, 20), strict=True):
+        np.testing.assert_array_equal(actual, expected, strict=True)
     np.testing.assert_array_equal(once[places], idx)
 
 

@@ -44,13 +44,13 @@ def test_small_machines_agree_with_the_reference(sizes, name, sharing, sparse, g
     signs = [np.repeat([1.0, -1.0], [sizes[i], m.size - sizes[i]]) for (i, _), m in zip(pairs, members, strict=True)]
     y = np.concatenate(signs)
     C = rng.uniform(0.1, 3.0, y.size)
-    own = [K[np.ix_(part, part)].ravel() for part in np.split(rows, starts[1:-1])]
+    matrices = [K[np.ix_(part, part)].ravel() for part in np.split(rows, starts[1:-1])]
     shared = (
         None
         if sharing == "none"
-        else np.concatenate(own)
+        else np.concatenate(matrices)
         if sharing == "given"
-        else np.full(sum(map(len, own)), np.nan)
+        else np.full(sum(map(len, matrices)), np.nan)
     )
     beta, values = np.zeros(y.size), np.zeros(y.size)
     table = as_data(sp.csr_array(X) if sparse else X)
@@ -139,7 +139,7 @@ def test_small_machines_agree_with_the_reference(sizes, name, sharing, sparse, g
             assert n_values == 0 or shared is None or second > 0
         assert seconds > 0.0
     if shared is not None:
-        np.testing.assert_allclose(shared, np.concatenate(own), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(shared, np.concatenate(matrices), rtol=1e-12, atol=1e-12)
 
 
 def native(**changed):

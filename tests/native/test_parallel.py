@@ -57,9 +57,9 @@ def test_concurrent_calls_share_helper_threads_but_not_results():
         return [Gram(RBF(gamma=0.1), as_data(X), n_jobs=1 + (k + turn) % 4).matvec(vectors[k]) for turn in range(6)]
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(product, range(8)))
+        products = list(pool.map(product, range(8)))
     for k in range(8):
-        assert all(result.tobytes() == expected[k].tobytes() for result in found[k])
+        assert all(result.tobytes() == expected[k].tobytes() for result in products[k])
 
 
 def test_helpers_sleep_between_calls():

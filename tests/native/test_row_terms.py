@@ -31,10 +31,10 @@ def rows_of(kind, n, seed=0):
     return targets, charges, z, shares if KINDS[kind].bounded else None
 
 
-def same(found, expected):
+def same(actual, expected):
     for name in ("beta", "curvature"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-14, atol=1e-14, err_msg=name)
-    np.testing.assert_allclose(found[2:], expected[2:], rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(getattr(actual, name), getattr(expected, name), rtol=1e-14, atol=1e-14, err_msg=name)
+    np.testing.assert_allclose(actual[2:], expected[2:], rtol=1e-11, atol=1e-12)
 
 
 @every_pair(kind=list(KINDS), n=[0, 1, 5, 8, 1001, 20011], isa=ISAS)
@@ -42,10 +42,10 @@ def test_terms_and_lines(monkeypatch, kind, n, isa):
     monkeypatch.setenv("MERCER_ISA", isa)
     targets, charges, z, shares = rows_of(kind, n)
     terms = native_terms(KINDS[kind], targets, charges, shares)
-    found = row_terms(terms, z, n_jobs=1)
-    same(found, reference.row_terms(KINDS[kind], targets, charges, z, shares))
+    actual = row_terms(terms, z, n_jobs=1)
+    same(actual, reference.row_terms(KINDS[kind], targets, charges, z, shares))
     several = row_terms(terms, z, n_jobs=3)
-    for one, other in zip(found, several, strict=True):
+    for one, other in zip(actual, several, strict=True):
         np.testing.assert_array_equal(one, other)
     change, lengths = np.random.default_rng(1).normal(size=n), np.geomspace(1e-3, 40.0, 19)
     slopes, bends = term_line(terms, z, change, lengths, n_jobs=1)
@@ -62,11 +62,11 @@ def test_logistic_terms_keep_their_digits_far_from_the_boundary(monkeypatch, isa
     for target in (1.0, -1.0):
         for number in z:
             about = np.array([target]), np.array([2.0]), np.array([number])
-            found = row_terms(native_terms(KINDS["logistic"], *about[:2]), about[2])
+            terms = row_terms(native_terms(KINDS["logistic"], *about[:2]), about[2])
             expected = reference.row_terms(KINDS["logistic"], *about)
-            np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-14, atol=1e-300)
-            np.testing.assert_allclose(found.curvature, expected.curvature, rtol=1e-14, atol=1e-300)
-            np.testing.assert_allclose(found.total, expected.total, rtol=1e-14, atol=1e-300)
+            np.testing.assert_allclose(terms.beta, expected.beta, rtol=1e-14, atol=1e-300)
+            np.testing.assert_allclose(terms.curvature, expected.curvature, rtol=1e-14, atol=1e-300)
+            np.testing.assert_allclose(terms.total, expected.total, rtol=1e-14, atol=1e-300)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -76,9 +76,9 @@ def test_values_that_are_not_numbers_stay_so(monkeypatch, kind, isa):
     targets, charges, z, shares = rows_of(kind, 9)
     charges[:] = 1.0
     z[4] = np.nan
-    found = row_terms(native_terms(KINDS[kind], targets, charges, shares), z)
-    assert np.isnan([found.beta[4], found.total, found.loss]).all()
-    assert np.isfinite(np.delete(found.beta, 4)).all()
+    terms = row_terms(native_terms(KINDS[kind], targets, charges, shares), z)
+    assert np.isnan([terms.beta[4], terms.total, terms.loss]).all()
+    assert np.isfinite(np.delete(terms.beta, 4)).all()
 
 
 def test_wrong_rows_are_refused():

@@ -31,8 +31,8 @@ def test_spread(shape, layout, dtype):
 def test_norms_of_sparse_rows(sizes, pointer, dtype):
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(pointer)
     data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # one more entry than the rows have
-    found = _core.sparse_sq_norms(data, indptr)
-    np.testing.assert_allclose(found, reference.sparse_sq_norms(data, indptr), rtol=1e-13)
+    norms = _core.sparse_sq_norms(data, indptr)
+    np.testing.assert_allclose(norms, reference.sparse_sq_norms(data, indptr), rtol=1e-13)
 
 
 @pytest.mark.parametrize("indptr", [[0, 2, 1], [0, 4], [-1, 2]], ids=str)
@@ -46,8 +46,8 @@ def test_sparse_rows(shape, layout, dtype, share):
     rng = np.random.default_rng(0)
     shift = rng.normal(size=shape[1])
     table = np.where(rng.random(shape) < share, rng.normal(size=shape), shift).astype(dtype)
-    found = _core.sparse_rows(LAYOUTS[layout](table), shift)
-    for one, twin in zip(found, reference.sparse_rows(table, shift), strict=True):
+    rows = _core.sparse_rows(LAYOUTS[layout](table), shift)
+    for one, twin in zip(rows, reference.sparse_rows(table, shift), strict=True):
         assert one.dtype == twin.dtype
         np.testing.assert_array_equal(one, twin)
 

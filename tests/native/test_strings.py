@@ -64,10 +64,10 @@ def test_subsequences_agree_with_the_reference(isa, length, decay):
 def test_long_gaps_lose_no_precision(isa):
     letters = np.concatenate([[0], np.full(2000, 1), [0], np.full(2000, 2), [0, 0]]).astype(np.int32)
     strings = _core.Strings(letters, np.array([0, 2002, letters.size]), 3)
-    found = subsequences(isa, strings, [0, 1], [0, 1], 2, 0.5)
+    values = subsequences(isa, strings, [0, 1], [0, 1], 2, 0.5)
     # In the first row the 0s are far apart and the 1s adjacent; in the second the 0s and the 2s are adjacent.
-    assert found[0, 1] == pytest.approx(0.0, abs=1e-300)
-    assert (np.diag(found) > 1e4).all()
+    assert values[0, 1] == pytest.approx(0.0, abs=1e-300)
+    assert (np.diag(values) > 1e4).all()
 
 
 @every_isa
@@ -75,9 +75,9 @@ def test_long_gaps_lose_no_precision(isa):
 def test_a_value_does_not_depend_on_its_neighbours(isa, evaluate):
     lengths = np.random.default_rng(1).integers(0, 90, size=50)
     _, strings = make(lengths, 4)
-    whole = evaluate(isa, strings, range(50), range(50))
+    full = evaluate(isa, strings, range(50), range(50))
     some = np.random.default_rng(2).permutation(50)[:21]
-    assert np.array_equal(evaluate(isa, strings, [7, 3], some), whole[np.ix_([7, 3], some)])
+    assert np.array_equal(evaluate(isa, strings, [7, 3], some), full[np.ix_([7, 3], some)])
     assert evaluate(isa, strings, range(0), range(50)).shape == (0, 50)
     assert evaluate(isa, strings, range(50), range(0)).shape == (50, 0)
 

@@ -46,11 +46,13 @@ def padded(size):
 @every_pair(size=[0, 1, 15, 16, 40], rows=[None, ROWS], owners=OWNERS.values())
 def test_the_matrix_of_a_working_set(owners, rows, size):
     n_rows = N_TABLE if rows is None else N_ROWS
-    own = np.arange(n_rows) if owners is None else owners
-    chosen = np.random.default_rng(3).permutation(own.size)[:size]
+    owner_of = np.arange(n_rows) if owners is None else owners
+    chosen = np.random.default_rng(3).permutation(owner_of.size)[:size]
     out = padded(size)
     assert tiles(owners, rows=rows).square(chosen, out) == size * size
-    np.testing.assert_allclose(out[:, :size], gaussian(rows)[np.ix_(own[chosen], own[chosen])], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        out[:, :size], gaussian(rows)[np.ix_(owner_of[chosen], owner_of[chosen])], rtol=0, atol=1e-6
+    )
     assert not out[:, size : -(-size // 16) * 16].any()
     assert np.isnan(out[:, -(-size // 16) * 16 :]).all()  # nothing is written beyond the padding
 
@@ -58,17 +60,17 @@ def test_the_matrix_of_a_working_set(owners, rows, size):
 @every_pair(knows=[False, True], share=[None, 0.0, 0.6, 1.0], isa=ISAS, owners=OWNERS.values())
 def test_gradients_are_updated_after_moves(owners, isa, share, knows):
     rng = np.random.default_rng(4)
-    own = np.arange(N_ROWS) if owners is None else owners
-    chosen, K = rng.permutation(own.size)[:40], gaussian()
+    owner_of = np.arange(N_ROWS) if owners is None else owners
+    chosen, K = rng.permutation(owner_of.size)[:40], gaussian()
     places = np.sort(rng.permutation(40)[:12])
-    cols, changes, gradient = chosen[places], rng.normal(size=12), rng.normal(size=own.size)
+    cols, changes, gradient = chosen[places], rng.normal(size=12), rng.normal(size=owner_of.size)
     active = None if share is None else np.flatnonzero(rng.random(N_ROWS) < share)
-    found = tiles(owners, isa=isa)
+    native_tiles = tiles(owners, isa=isa)
     matrix = padded(40) if knows else None
     if knows:
-        found.square(chosen, matrix)
-    expected, n_values = reference.follow(K, own, cols, changes, active, gradient, chosen, knows=knows)
-    assert found.follow(cols, changes, active, gradient, chosen, matrix, places) == n_values
+        native_tiles.square(chosen, matrix)
+    expected, n_values = reference.follow(K, owner_of, cols, changes, active, gradient, chosen, knows=knows)
+    assert native_tiles.follow(cols, changes, active, gradient, chosen, matrix, places) == n_values
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-5)
 
 
@@ -76,22 +78,22 @@ def test_threads_change_no_bit():
     rng = np.random.default_rng(5)
     chosen, gradients, squares = rng.permutation(2 * N_ROWS)[:64], [], []
     for n_threads in (1, 3):
-        found = tiles(OWNERS["two each"], n_threads=n_threads, one_thread_values=0)
+        native_tiles = tiles(OWNERS["two each"], n_threads=n_threads, one_thread_values=0)
         gradients.append(np.zeros(2 * N_ROWS))
         squares.append(padded(64))
-        found.square(chosen, squares[-1])
-        found.follow(chosen, np.linspace(-1.0, 1.0, 64), None, gradients[-1], chosen, squares[-1], np.arange(64))
+        native_tiles.square(chosen, squares[-1])
+        native_tiles.follow(chosen, np.linspace(-1.0, 1.0, 64), None, gradients[-1], chosen, squares[-1], np.arange(64))
     np.testing.assert_array_equal(*gradients)
     np.testing.assert_array_equal(*squares)
 
 
 def test_arrays_are_copied():
     rows, chosen, out, again = ROWS.copy(), np.arange(8), padded(8), padded(8)
-    found = tiles(rows=rows)
-    found.square(chosen, out)
+    native_tiles = tiles(rows=rows)
+    native_tiles.square(chosen, out)
     rows[:] = 10**9  # the native code has its own copy
     gc.collect()
-    found.square(chosen, again)
+    native_tiles.square(chosen, again)
     np.testing.assert_array_equal(out, again)
 
 
@@ -129,7 +131,7 @@ def test_wrong_shapes_are_refused(what):
 def test_other_kernels(program):
     X = np.abs(table())
     kernel = _core.CompiledKernel([int(op) for op, _ in program], [number for _, number in program])
-    found, out = _core.VariableTiles(ISAS[-1], kernel, _core.Table(X), None, None, None, 1, 0), padded(20)
-    found.square(np.arange(20), out)
+    native_tiles, out = _core.VariableTiles(ISAS[-1], kernel, _core.Table(X), None, None, None, 1, 0), padded(20)
+    native_tiles.square(np.arange(20), out)
     expected = X[:20] @ X[:20].T if program[0][0] is Op.DOT else np.minimum(X[:20, None], X[:20]).sum(axis=2)
     np.testing.assert_allclose(out[:, :20], expected, rtol=1e-5)

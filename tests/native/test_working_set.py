@@ -30,18 +30,18 @@ def variables(beta, gradient, groups=None, lower=0.0, upper=1.0):
 
 def survey(given_, active=None):
     """The result of the native survey: largest violation, number of free variables, and variables that stay active."""
-    found = _core.Survey()
-    found.measure(*given_, active)
-    remaining, active_now = found.remaining(), np.arange(given_[0].size) if active is None else active
-    assert found.n_remaining() == remaining.size
-    np.testing.assert_array_equal(found.dropped(), active_now[~np.isin(active_now, remaining)])
-    return found.violation, found.n_free, remaining
+    native_survey = _core.Survey()
+    native_survey.measure(*given_, active)
+    remaining, active_now = native_survey.remaining(), np.arange(given_[0].size) if active is None else active
+    assert native_survey.n_remaining() == remaining.size
+    np.testing.assert_array_equal(native_survey.dropped(), active_now[~np.isin(active_now, remaining)])
+    return native_survey.violation, native_survey.n_free, remaining
 
 
 def select(given_, active, seen, previous, limit):
-    found = _core.Survey()
-    found.measure(*given_, active)
-    return found.select(seen, previous, limit)
+    native_survey = _core.Survey()
+    native_survey.measure(*given_, active)
+    return native_survey.select(seen, previous, limit)
 
 
 # In a box from 0 to 1: variables 0, 1 and 4 can only grow, 3 can only shrink, 2 is free.
@@ -205,31 +205,31 @@ def test_native_code_agrees_with_the_reference(given_, random, previous, limit):
     chosen = select(given_, active, seen, previous, limit)
     np.testing.assert_array_equal(chosen, reference.select_working_set(*given_, active, seen, previous, limit))
     assert chosen.dtype == np.int64
-    found, expected = survey(given_, active), reference.survey(*given_, active)
-    assert found[:2] == expected[:2]
-    np.testing.assert_array_equal(found[2], expected[2])
+    actual, expected = survey(given_, active), reference.survey(*given_, active)
+    assert actual[:2] == expected[:2]
+    np.testing.assert_array_equal(actual[2], expected[2])
 
 
 @given(any_variables(), st.booleans(), st.integers(2, 40))
 def test_the_largest_violation_is_always_selected(given_, all_seen, limit):
     """A working set of two or more variables contains a pair with the largest violation."""
-    whole = survey(given_)[0]
+    largest_violation = survey(given_)[0]
     chosen = select(given_, None, np.full(given_[0].size, all_seen), NONE, limit)
     beta, gradient, lower, upper, groups, n_groups = given_
     part = (beta[chosen], gradient[chosen], lower[chosen], upper[chosen])
-    found = survey((*part, None if groups is None else groups[chosen], n_groups))[0]
+    violation = survey((*part, None if groups is None else groups[chosen], n_groups))[0]
     if n_groups > 1:  # if two groups violate equally, the set may have one variable of each
         can_grow, can_shrink = beta < upper, beta > lower
         m, M = levels(gradient, can_grow, can_shrink, groups, n_groups)
-        assume(np.count_nonzero(np.maximum(M - m, 0.0) == whole) == 1)
-    assert found == whole
+        assume(np.count_nonzero(np.maximum(M - m, 0.0) == largest_violation) == 1)
+    assert violation == largest_violation
 
 
 @every_pair(n_groups=[0, 1, 2], n_values=[5, 40, 100_000], limit=[3, 64, 511, 2000])
 def test_native_code_agrees_with_the_reference_on_many_variables(n_groups, n_values, limit):
     """Sizes around SIMD vectors and blocks, and data for which the threshold is searched repeatedly."""
     rng = np.random.default_rng([n_groups, n_values, limit])
-    found = _core.Survey()
+    native_survey = _core.Survey()
     for n, free in ((1, 0.5), (1031, 0.9), (3000, 0.02), (517, 0.0), (2048, 0.3)):
         beta = np.where(rng.random(n) < free, 0.5, rng.integers(0, 2, n))
         # Multiples of 2^-10, so sums are exact in any order; outliers, so thresholds are searched in long intervals.
@@ -241,11 +241,11 @@ def test_native_code_agrees_with_the_reference_on_many_variables(n_groups, n_val
         previous = rng.permutation(n)[: n // 10]
         for share in (0.0, 0.5, 1.0):
             seen = rng.random(n) < share
-            found.measure(*given_, active)
-            chosen = found.select(seen, previous, limit)
+            native_survey.measure(*given_, active)
+            chosen = native_survey.select(seen, previous, limit)
             expected = reference.select_working_set(*given_, active, seen, previous, limit)
             np.testing.assert_array_equal(chosen, expected)
-        np.testing.assert_array_equal(found.remaining(), reference.survey(*given_, active)[2])
+        np.testing.assert_array_equal(native_survey.remaining(), reference.survey(*given_, active)[2])
 
 
 def test_a_survey_is_valid_after_variables_are_dropped():
@@ -262,13 +262,13 @@ def test_a_survey_is_valid_after_variables_are_dropped():
 
 
 def test_a_survey_keeps_the_arrays_that_it_reads():
-    found, beta = _core.Survey(), np.full(1000, 0.5)
-    found.measure(beta, np.zeros(1000), np.zeros(1000), np.ones(1000), None, 0, None)
+    native_survey, beta = _core.Survey(), np.full(1000, 0.5)
+    native_survey.measure(beta, np.zeros(1000), np.zeros(1000), np.ones(1000), None, 0, None)
     beta = weakref.ref(beta)
     assert beta() is not None
-    found.measure(*ONE_GROUP, None)
+    native_survey.measure(*ONE_GROUP, None)
     assert beta() is None
-    assert found.select(np.ones(5, dtype=bool), NONE, 2).tolist() == [0, 3]
+    assert native_survey.select(np.ones(5, dtype=bool), NONE, 2).tolist() == [0, 3]
 
 
 @given(n_rows=st.integers(1, 8), seed=st.integers(0, 9999), share=st.floats(0.0, 1.0))
@@ -281,10 +281,10 @@ def test_partners_that_are_0_are_left_out(n_rows, seed, share):
     lower, upper = np.minimum(side, 0.0), np.maximum(side, 0.0)
     beta = np.where(rng.random(2 * n_rows) < share, side * rng.choice([0.3, 1.0], 2 * n_rows), 0.0)
     chosen = np.flatnonzero(rng.random(2 * n_rows) < 0.8)
-    found = _core.Survey()
-    found.measure(beta, np.zeros(2 * n_rows), lower, upper, None, 0, None)
+    native_survey = _core.Survey()
+    native_survey.measure(beta, np.zeros(2 * n_rows), lower, upper, None, 0, None)
     expected = reference.without_partners(chosen, beta, lower, upper, rows)
-    assert found.without_partners(chosen, rows, n_rows).tolist() == expected
+    assert native_survey.without_partners(chosen, rows, n_rows).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_partners_that_are_0_are_left_out(n_rows, seed, share):
     ],
 )
 def test_partners_out_of_range_are_refused(chosen, rows, n_rows):
-    found = _core.Survey()
-    found.measure(*(np.zeros(4) for _ in range(4)), None, 0, None)
+    native_survey = _core.Survey()
+    native_survey.measure(*(np.zeros(4) for _ in range(4)), None, 0, None)
     with pytest.raises(ValueError, match="rows"):
-        found.without_partners(np.array(chosen), np.array(rows), n_rows)
+        native_survey.without_partners(np.array(chosen), np.array(rows), n_rows)

@@ -34,10 +34,10 @@ def compact_square(matrix: FloatArray, stay: IndexArray) -> None:
 def gather_square(values: FloatArray, slots: IndexArray, columns: IndexArray, square: FloatArray) -> FloatArray:
     """Return a symmetric matrix from cached rows, by symmetry if a row has no slot (-1), or else from `square`."""
     missing = slots < 0
-    found = values[np.ix_(slots, columns)]
-    found[missing] = found[:, missing].T
-    found[np.ix_(missing, missing)] = square
-    return found
+    gathered = values[np.ix_(slots, columns)]
+    gathered[missing] = gathered[:, missing].T
+    gathered[np.ix_(missing, missing)] = square
+    return gathered
 
 
 def mirror_rows(matrix: FloatArray, n_known: int) -> None:

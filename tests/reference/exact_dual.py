@@ -55,11 +55,11 @@ def lemke(M, q):
         row = min(able, key=lambda i: (ratios(i)[0], basis[i] != z0, ratios(i)))
         left = basis[row]
         pivot(row, entering)
-    found = [Fraction(0)] * n
+    z = [Fraction(0)] * n
     for i, variable in enumerate(basis):
         if n <= variable < 2 * n:
-            found[variable - n] = table[i][last]
-    return found
+            z[variable - n] = table[i][last]
+    return z
 
 
 def solve_exactly(problem, K):

@@ -32,11 +32,11 @@ def solve_in_memory(
     starts = np.zeros(1, dtype=np.int64)
     if groups is not None:
         starts = np.searchsorted(groups[order], np.arange(n_groups + 1))
-    own = rows[order]
+    problem_rows = rows[order]
     added = np.zeros(rows.size) if ridge is None else ridge[order]
     point = beta[order]
-    gradient = matrix[np.ix_(own, own)] @ point + added * point + linear[order]
-    square = matrix[np.ix_(own, own)] + np.diag(added)
+    gradient = matrix[np.ix_(problem_rows, problem_rows)] @ point + added * point + linear[order]
+    square = matrix[np.ix_(problem_rows, problem_rows)] + np.diag(added)
     ended = pair_steps(square, point, gradient, lower[order], upper[order], starts, tol, 10**6)
     beta[order] = point
     values[:] = matrix[:, rows] @ beta

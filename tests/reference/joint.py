@@ -15,7 +15,7 @@ def joint_steps(
     matrix: FloatArray,
     beta: FloatArray,
     gradient: FloatArray,
-    own: IndexArray,
+    labels: IndexArray,
     penalty: FloatArray,
     tol: float,
     max_iter: int,
@@ -25,7 +25,7 @@ def joint_steps(
     `beta` and `gradient` have a row for each example and a column for each class. Returns how it ended, steps and
     violation, as :func:`pair_steps` does.
     """
-    upper = np.where(own[:, None] == np.arange(beta.shape[1]), penalty[:, None], 0.0)
+    upper = np.where(labels[:, None] == np.arange(beta.shape[1]), penalty[:, None], 0.0)
     for n_iter in range(max_iter + 1):
         least = np.where(beta < upper, gradient, np.inf).min(axis=1)
         violations = gradient.max(axis=1) - least
@@ -47,7 +47,7 @@ def joint_face(
     matrix: FloatArray,
     beta: FloatArray,
     gradient: FloatArray,
-    own: IndexArray,
+    labels: IndexArray,
     penalty: FloatArray,
     tol: float,
     max_iter: int,
@@ -59,7 +59,7 @@ def joint_face(
     set, or where it is no better, as far along as the set goes and the objective falls. Arguments and what is returned
     are those of :func:`joint_steps`.
     """
-    upper = np.where(own[:, None] == np.arange(beta.shape[1]), penalty[:, None], 0.0)
+    upper = np.where(labels[:, None] == np.arange(beta.shape[1]), penalty[:, None], 0.0)
     shares = upper - beta
     face = shares > 0.0
     face &= face.sum(axis=1, keepdims=True) > 1

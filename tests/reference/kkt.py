@@ -136,7 +136,7 @@ def find_screened(
     """Which variables at a bound are on the right side for all gradients within the error bound (conditions.hpp)."""
     can_grow, can_shrink = beta < upper, beta > lower
     low, high = gradient - margin * value_error, gradient + margin * value_error
-    found = np.empty(beta.size, dtype=bool)
+    is_screened = np.empty(beta.size, dtype=bool)
     group = np.zeros(beta.size, dtype=np.int64) if groups is None else groups
     for g in range(max(1, n_groups)):
         members = group == g
@@ -152,10 +152,10 @@ def find_screened(
             lowest = float(least[grow].min(initial=np.inf))
             highest = float(most[shrink].max(initial=-np.inf))
             ends = np.array([_midpoint(lowest, below), _midpoint(above, highest), above, below])
-        found[members] = (~shrink & (least > ends.max())) | (~grow & (most < ends.min()))
+        is_screened[members] = (~shrink & (least > ends.max())) | (~grow & (most < ends.min()))
         if n_groups and not np.isfinite([least, most]).all():  # the multiplier is unknown
-            found[members] = False
-    return found
+            is_screened[members] = False
+    return is_screened
 
 
 def _mean(values: FloatArray) -> float:

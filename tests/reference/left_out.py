@@ -41,7 +41,7 @@ def leave_out(
     upper: FloatArray,
     rows: FloatArray,
     slots: IndexArray,
-    own: FloatArray,
+    own_rows: FloatArray,
     own_slots: IndexArray,
     corner: FloatArray,
     gradient: FloatArray,
@@ -67,7 +67,7 @@ def leave_out(
     for b in range(main.size):
         search = _WithoutOne(n_basic, values, point, lower, upper, rows, slots, size, tol_beta, tol_gradient)
         search.takes(
-            own[own_slots[b]], corner[b], gradient[b], int(main[b]), int(partner[b]), amount[b], drift * total[b],
+            own_rows[own_slots[b]], corner[b], gradient[b], int(main[b]), int(partner[b]), amount[b], drift * total[b],
             own_drift[b] * total[b],
         )  # fmt: skip
         ends[b], *numbers[b], needs = search.run()
@@ -97,7 +97,7 @@ class _WithoutOne:
 
     def takes(
         self,
-        own: FloatArray,
+        own_rows: FloatArray,
         corner: float,
         gradient: float,
         main: int,
@@ -106,7 +106,7 @@ class _WithoutOne:
         drift: FloatArray,
         own_drift: float,
     ) -> None:
-        self.own, self.corner, self.gradient, self.main, self.partner = own, corner, gradient, main, partner
+        self.own_rows, self.corner, self.gradient, self.main, self.partner = own_rows, corner, gradient, main, partner
         self.amount, self.drift, self.own_drift = amount, drift, own_drift
         self.is_basic = 0 <= main < self.n_basic
         self.missing: list[int] = []
@@ -114,7 +114,7 @@ class _WithoutOne:
 
     def row(self, a: int) -> FloatArray:
         """The change of all values if place `a` changes: its gradient if it is basic, else its beta."""
-        stored = self.own if a == self.main else self.rows[self.slots[a]]
+        stored = self.own_rows if a == self.main else self.rows[self.slots[a]]
         if a < self.n_basic:
             return stored
         return np.concatenate([-stored[: self.n_basic], stored[self.n_basic :]])
@@ -154,7 +154,7 @@ class _WithoutOne:
                 solved[self.main] = (1.0 - share) * self.point[self.main]
             else:
                 sign = np.where(np.arange(self.values.size) < self.n_basic, -1.0, 1.0)
-                base = base + share * self.amount * sign * self.own
+                base = base + share * self.amount * sign * self.own_rows
             for a, move in moved.items():
                 base = base + move * self.row(a)
             unknown = list(solved)
@@ -261,8 +261,10 @@ class _WithoutOne:
             gradient = change[self.main]
         else:
             gradient = self.gradient + self.corner * self.amount + self.own_drift
-            gradient += sum(self.own[a] * c for a, c in everything.items())
-            squared += self.amount * (self.corner * self.amount + 2.0 * sum(self.own[a] * c for a, c in ins.items()))
+            gradient += sum(self.own_rows[a] * c for a, c in everything.items())
+            squared += self.amount * (
+                self.corner * self.amount + 2.0 * sum(self.own_rows[a] * c for a, c in ins.items())
+            )
         n_pivots = len(everything) - self.is_basic
         return end, gradient, n_pivots, max(0.0, squared), math.fsum(c * c for c in outs), worst, []
 

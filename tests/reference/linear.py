@@ -124,7 +124,7 @@ def class_epoch(
     sum of the gaps of the rows before their steps, the largest and the smallest gradient, and the growth of the dual
     objective, and the number of rows that were shrunk.
     """
-    X, found = as_rows(table, constant), np.zeros((4, w.shape[1]))
+    X, measures = as_rows(table, constant), np.zeros((4, w.shape[1]))
     n_shrunken = np.zeros(w.shape[1], dtype=np.int64)
     for i in order:
         for k in np.flatnonzero([int(active[i]) >> k & 1 for k in range(w.shape[1])]):
@@ -134,17 +134,17 @@ def class_epoch(
             gradient = margin - 1.0 + bend * alpha
             best = min(max(0.0, alpha - gradient / (squares[i] + bend)), most)
             primal = charge * max(0.0, 1.0 - margin) ** (2 if is_squared else 1)
-            found[0, k] += primal + alpha * (margin - 1.0) + bend * alpha**2 / 2.0
+            measures[0, k] += primal + alpha * (margin - 1.0) + bend * alpha**2 / 2.0
             if not (alpha <= 0.0 and gradient >= 0.0) and not (alpha >= most and gradient <= 0.0):
-                found[1, k], found[2, k] = max(found[1, k], gradient), min(found[2, k], gradient)
+                measures[1, k], measures[2, k] = max(measures[1, k], gradient), min(measures[2, k], gradient)
             step = best - alpha
-            found[3, k] -= step * gradient + step**2 * (squares[i] + bend) / 2.0
+            measures[3, k] -= step * gradient + step**2 * (squares[i] + bend) / 2.0
             if (alpha <= 0.0 and gradient > up[k]) or (alpha >= most and gradient < down[k]):
                 active[i] &= ~np.uint16(1 << k)
                 n_shrunken[k] += 1
             beta[i, k] = y * best
             w[:, k] += y * step * X[i]
-    return found, n_shrunken
+    return measures, n_shrunken
 
 
 def class_step(

@@ -16,9 +16,9 @@ def add_at(out: FloatArray, places: IndexArray, values: FloatArray) -> FloatArra
     return total
 
 
-def without(own: IndexArray, places: IndexArray | None, n: int) -> IndexArray:
-    """Return the elements of `places` (None: 0 to n - 1) that are not in `own`, in ascending order."""
-    return np.setdiff1d(np.arange(n) if places is None else places, own)
+def without(removed: IndexArray, places: IndexArray | None, n: int) -> IndexArray:
+    """Return the elements of `places` (None: 0 to n - 1) that are not in `removed`, in ascending order."""
+    return np.setdiff1d(np.arange(n) if places is None else places, removed)
 
 
 def fold(idx: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:

@@ -44,8 +44,8 @@ def _common_subsequences(s: Sequence[int], t: Sequence[int], length: int, decay:
 
 
 def _places(s: Sequence[int], length: int, decay: float) -> dict[tuple[int, ...], float]:
-    found: dict[tuple[int, ...], float] = {}
+    sums: dict[tuple[int, ...], float] = {}
     for place in combinations(range(len(s)), length):
         word = tuple(s[i] for i in place)
-        found[word] = found.get(word, 0.0) + decay ** (place[-1] - place[0] + 1)
-    return found
+        sums[word] = sums.get(word, 0.0) + decay ** (place[-1] - place[0] + 1)
+    return sums

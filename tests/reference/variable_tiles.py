@@ -25,6 +25,6 @@ def follow(
     It follows the variables whose rows are `active`, or that are `chosen` if their values are known.
     """
     is_active = np.ones(len(K), dtype=bool) if active is None else np.isin(np.arange(len(K)), active)
-    own = np.isin(np.arange(len(K)), owners[chosen]) if knows else np.zeros(len(K), dtype=bool)
-    rise = np.where(is_active | own, K[:, owners[cols]] @ changes, 0.0)
-    return gradient + rise[owners], int(np.count_nonzero(is_active & ~own)) * cols.size
+    is_stored = np.isin(np.arange(len(K)), owners[chosen]) if knows else np.zeros(len(K), dtype=bool)
+    rise = np.where(is_active | is_stored, K[:, owners[cols]] @ changes, 0.0)
+    return gradient + rise[owners], int(np.count_nonzero(is_active & ~is_stored)) * cols.size

@@ -34,15 +34,15 @@ def survey(
     it.
     """
     at = np.arange(beta.size) if active is None else active
-    group, g, can_grow, can_shrink, m, M, _ = _known(beta, gradient, lower, upper, groups, n_groups, at)
+    group, g, can_grow, can_shrink, m, M, _ = _extremes(beta, gradient, lower, upper, groups, n_groups, at)
     part = gradient[at], lower[at], upper[at], None if groups is None else groups[at], n_groups
     violation = largest_violation(beta[at], *part)
     margin = np.array([_LONE_MARGIN * violation]) if groups is None else _MARGIN * np.maximum(0.0, M - m)
-    keep = (can_grow & (can_shrink | (g <= (M + margin)[group]))) | (can_shrink & (g >= (m - margin)[group]))
-    return violation, int(np.count_nonzero(can_grow & can_shrink)), at[keep]
+    can_matter = (can_grow & (can_shrink | (g <= (M + margin)[group]))) | (can_shrink & (g >= (m - margin)[group]))
+    return violation, int(np.count_nonzero(can_grow & can_shrink)), at[can_matter]
 
 
-def _known(
+def _extremes(
     beta: FloatArray,
     gradient: FloatArray,
     lower: FloatArray,
@@ -88,7 +88,7 @@ def select_working_set(
     that are left, and so on while there are more. Ties go to the smaller index.
     """
     at = np.arange(beta.size) if active is None else active
-    group, g, can_grow, can_shrink, m, M, level = _known(beta, gradient, lower, upper, groups, n_groups, at)
+    group, g, can_grow, can_shrink, m, M, level = _extremes(beta, gradient, lower, upper, groups, n_groups, at)
     free = (beta < upper) & (beta > lower)
     chosen = [int(u) for u in dict.fromkeys(previous) if free[u]][: limit // 2]
 

@@ -88,22 +88,22 @@ class Evidence(ABC):
 
     convex: bool
 
-    def whole(self, *, independent: bool = False) -> Any:
+    def full_gram(self, *, independent: bool = False) -> Any:
         """Return what the evaluations of several machines on the same rows share, such as a Gram matrix."""
         del independent
         return None
 
     @abstractmethod
-    def recompute(self, certificate: Certificate, whole: Any = None) -> Certificate:
-        """Return the certificate computed again, in float64 or better, without native code; see `whole`."""
+    def recompute(self, certificate: Certificate, full_gram: Any = None) -> Certificate:
+        """Return the certificate computed again, in float64 or better, without native code; see `full_gram`."""
 
     @abstractmethod
     def recertified(self, certificate: Certificate, evaluation: Any) -> Certificate:
         """Return the certificate with the numbers of another evaluation of the point, and the status they prove."""
 
-    def examples(self, whole: Any = None) -> Any:
+    def examples(self, full_gram: Any = None) -> Any:
         """Return the optimality condition of each training example; see :meth:`Certificate.examples`."""
-        del whole
+        del full_gram
         raise TypeError(
             "examples() lists slacks and the cases of the optimality conditions. This machine has a loss without kinks "
             "(least squares or likelihood): every row has an influence, and no row has a slack. Look at its residuals "
@@ -251,8 +251,8 @@ class Certificate(Result):
         """
         if self.evidence is None or not self.objective_error:
             return self
-        found: Certificate = self.evidence.exact_objectives(self, whole)
-        return found
+        certificate: Certificate = self.evidence.exact_objectives(self, whole)
+        return certificate
 
     def verify(self) -> Certificate:
         """Return this certificate computed again, without native kernels and without the sums of the fit.
@@ -267,8 +267,8 @@ class Certificate(Result):
         """
         parts = self.parts or (self,)
         evidence = [part.at_hand("Use `mercer verify MODEL TABLE`, or fit again.") for part in parts]
-        whole = evidence[0].whole(independent=True)
-        return combine([one.recompute(part, whole) for part, one in zip(parts, evidence, strict=True)])
+        full_gram = evidence[0].full_gram(independent=True)
+        return combine([one.recompute(part, full_gram) for part, one in zip(parts, evidence, strict=True)])
 
     def with_evaluation(self, evidence: Evidence, evaluation: Any) -> Certificate:
         """Return this certificate with the numbers of an evaluation of the point, and the status that they prove."""
@@ -307,9 +307,9 @@ class Certificate(Result):
         """
         parts = self.parts or (self,)
         evidence = [part.at_hand("Fit again, and ask before pickling.") for part in parts]
-        whole = evidence[0].whole()
-        found = tuple(one.examples(whole) for one in evidence)
-        return found if self.parts else found[0]
+        full_gram = evidence[0].full_gram()
+        cases = tuple(one.examples(full_gram) for one in evidence)
+        return cases if self.parts else cases[0]
 
     def proved_signs(self) -> FloatArray:
         """Return the proved sign of each weight of the exact optimum: -1.0 or +1.0, and 0.0 if it is not proved.
@@ -514,15 +514,15 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         values = [getattr(part, name) for part in parts]
         return None if any(value is None for value in values) else merge(values)
 
-    found = {name: over(name, sum) for name in _SUMS} | {name: over(name, max) for name in _MAXIMA}
+    totals = {name: over(name, sum) for name in _SUMS} | {name: over(name, max) for name in _MAXIMA}
     return Certificate(
         status=worst_status([part.status for part in parts]),
-        gap=_difference(found["primal"], found["dual"]),
-        relative_gap=relative_gap(found["primal"], found["dual"], found["objective_error"]),
+        gap=_difference(totals["primal"], totals["dual"]),
+        relative_gap=relative_gap(totals["primal"], totals["dual"], totals["objective_error"]),
         tol=parts[0].tol,
         tol_gap=parts[0].tol_gap,
         parts=tuple(parts),
-        **found,
+        **totals,
     )
 
 

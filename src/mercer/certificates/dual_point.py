@@ -44,9 +44,9 @@ def make_feasible(
         squares = 0.0
         pull = np.zeros(problem.n_columns)
         for part in problem.parts():
-            own = beta[part.block.at]
-            squares += float(own @ own)
-            pull += transposed_times(part.block.table, problem.constant, own, n_jobs)
+            part_beta = beta[part.block.at]
+            squares += float(part_beta @ part_beta)
+            pull += transposed_times(part.block.table, problem.constant, part_beta, n_jobs)
         pull = without_rounding(problem, pull, pull, pull_errors(problem.rows.n, squares**0.5, column_lengths))
         share = scale_inside(problem, pull)
         if share < 1.0:
@@ -88,9 +88,9 @@ def _balance(problem: LinearProblem, beta: RowNumbers) -> None:
     bounded = problem.loss.kind.bounded
     sums, free_sums = np.zeros(2), np.zeros(2)  # of the positive and of the negative coefficients
     for part in problem.row_parts():
-        own = beta[part.block.at]
-        free = own * (np.abs(own) < part.charges) if bounded else own
-        sums += own[own > 0.0].sum(), -own[own < 0.0].sum()
+        part_beta = beta[part.block.at]
+        free = part_beta * (np.abs(part_beta) < part.charges) if bounded else part_beta
+        sums += part_beta[part_beta > 0.0].sum(), -part_beta[part_beta < 0.0].sum()
         free_sums += free[free > 0.0].sum(), -free[free < 0.0].sum()
     larger = int(sums[1] > sums[0])
     surplus = float(sums[larger] - sums[1 - larger])
@@ -99,11 +99,11 @@ def _balance(problem: LinearProblem, beta: RowNumbers) -> None:
     some = free_sums[larger] > surplus
     share = 1.0 - surplus / float(free_sums[larger]) if some else float(sums[1 - larger] / sums[larger])
     for part in problem.row_parts():
-        own = beta[part.block.at]
-        chosen = own < 0.0 if larger else own > 0.0
+        part_beta = beta[part.block.at]
+        chosen = part_beta < 0.0 if larger else part_beta > 0.0
         if some and bounded:
-            chosen &= np.abs(own) < part.charges
-        beta[part.block.at] = np.where(chosen, share * own, own)
+            chosen &= np.abs(part_beta) < part.charges
+        beta[part.block.at] = np.where(chosen, share * part_beta, part_beta)
 
 
 def _scale(problem: LinearProblem, beta: RowNumbers, share: float) -> None:

@@ -37,7 +37,7 @@ class Conditions(NamedTuple):
     n_bounded: int
 
 
-class Known(NamedTuple):
+class EvaluatedPoint(NamedTuple):
     """A point that was evaluated, and a bound on the error of each of its values.
 
     `value_error` is 0 for values from kernel values in double precision.
@@ -70,7 +70,7 @@ class Evaluation:
         The same, but negative if the conditions hold with a margin.
     primal, dual : float
         Objectives. Their difference, the gap, is always in double precision.
-    known : Known, optional
+    evaluated_point : EvaluatedPoint, optional
         What the evaluation of a similar point can reuse.
     objective_error : float
         Bound on the error that both objectives have in common; 0 unless screening left support vectors in float32.
@@ -92,7 +92,7 @@ class Evaluation:
     length: float  # root of the sum of beta²
     n_free: int
     n_bounded: int
-    known: Known | None = None
+    evaluated_point: EvaluatedPoint | None = None
     objective_error: float = 0.0
     value_rounding: float = 0.0
 
@@ -106,7 +106,7 @@ class Evaluation:
         multipliers: FloatArray,
         conditions: Conditions,
         value_rounding: float,
-        known: Known | None = None,
+        evaluated_point: EvaluatedPoint | None = None,
         primal: float | None = None,
     ) -> Evaluation:
         """Return the evaluation of a point beta from K beta, the offset of the gradient, and the conditions."""
@@ -128,8 +128,10 @@ class Evaluation:
             length=inner(beta, beta) ** 0.5,
             n_free=conditions.n_free,
             n_bounded=conditions.n_bounded,
-            known=known,
-            objective_error=0.0 if known is None else 0.5 * inner(np.abs(known.beta), known.value_error),
+            evaluated_point=evaluated_point,
+            objective_error=0.0
+            if evaluated_point is None
+            else 0.5 * inner(np.abs(evaluated_point.beta), evaluated_point.value_error),
         )
 
     @property
@@ -225,20 +227,25 @@ def evaluate(
         unsettled = float(gram.data.errors_of(product[None], rows, beta, np.zeros(1, dtype=np.int64))[0])
         if unsettled <= solver.largest_error:
             values = product[rows]
-            found = conditions_of(problem, beta, values)
-            return Evaluation.of(problem, beta, values, offset, *found, rounding + unsettled)
-    known = None if before is None else before.known
-    change = None if known is None else beta - known.beta
-    if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
+            conditions = conditions_of(problem, beta, values)
+            return Evaluation.of(problem, beta, values, offset, *conditions, rounding + unsettled)
+    evaluated_point = None if before is None else before.evaluated_point
+    change = None if evaluated_point is None else beta - evaluated_point.beta
+    if (
+        before is None
+        or evaluated_point is None
+        or change is None
+        or 2 * np.count_nonzero(change) > np.count_nonzero(beta)
+    ):
         values, open_by = values_of(problem, gram, beta, offset, check, solver, by_side)
         rounding = rounding_of(gram, problem.by_output(beta), values)
     else:
         values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))
-        open_by = known.value_error.copy()
+        open_by = evaluated_point.value_error.copy()
         refine_uncertain(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
         rounding = before.value_rounding + rounding_of(gram, problem.by_output(change), values)
-    found = conditions_of(problem, beta, values)
-    return Evaluation.of(problem, beta, values, offset, *found, rounding, Known(beta.copy(), open_by))
+    conditions = conditions_of(problem, beta, values)
+    return Evaluation.of(problem, beta, values, offset, *conditions, rounding, EvaluatedPoint(beta.copy(), open_by))
 
 
 def carry_over(
@@ -275,16 +282,16 @@ def carry_over(
     Costs a kernel value for each row that stays and each gone one with a coefficient other than 0, and for each new row
     and each support vector; all in double precision. Rounding adds up and is counted.
     """
-    assert before.known is not None
+    assert before.evaluated_point is not None
     stays, new = origin >= 0, np.flatnonzero(origin < 0)
     old = origin[stays]
     beta, values, value_error = np.zeros(later.n), np.zeros(later.n), np.zeros(later.n)
     beta[stays], values[stays], value_error[stays] = (
-        before.known.beta[old],
+        before.evaluated_point.beta[old],
         before.values[old],
-        before.known.value_error[old],
+        before.evaluated_point.value_error[old],
     )
-    gone = before.known.beta.copy()
+    gone = before.evaluated_point.beta.copy()
     gone[old] = 0.0
     rounding = before.value_rounding
     if gone.any():
@@ -296,8 +303,8 @@ def carry_over(
     values = finite(later_gram.kernel, values)
     offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
     refine_uncertain(later, later_gram, beta, offset, values, value_error, check, in_double(later, beta, by_side=False))
-    found = conditions_of(later, beta, values)
-    return Evaluation.of(later, beta, values, offset, *found, rounding, Known(beta, value_error))
+    conditions = conditions_of(later, beta, values)
+    return Evaluation.of(later, beta, values, offset, *conditions, rounding, EvaluatedPoint(beta, value_error))
 
 
 def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:
@@ -313,15 +320,15 @@ def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tup
         groups=problem.groups,
         n_groups=problem.n_groups,
     )
-    found = Conditions(*numbers)
-    return multipliers, found if problem.n_outputs == 1 else by_rows(problem, beta, found)
+    measured = Conditions(*numbers)
+    return multipliers, measured if problem.n_outputs == 1 else by_rows(problem, beta, measured)
 
 
-def by_rows(problem: Problem, beta: FloatArray, found: Conditions) -> Conditions:
+def by_rows(problem: Problem, beta: FloatArray, conditions: Conditions) -> Conditions:
     """Return the same conditions with rows counted, not variables: a row is free if one of its variables is."""
     free = problem.by_output((problem.lower < beta) & (beta < problem.upper)).any(axis=1)
     used = problem.by_output(beta).any(axis=1)
-    return found._replace(n_free=int(np.count_nonzero(free)), n_bounded=int(np.count_nonzero(used & ~free)))
+    return conditions._replace(n_free=int(np.count_nonzero(free)), n_bounded=int(np.count_nonzero(used & ~free)))
 
 
 def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, beta: FloatArray) -> Evaluation:

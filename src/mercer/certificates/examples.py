@@ -77,8 +77,8 @@ def examples_of(problem: Problem, point: Decided) -> Cases:
     make = _OTHERS.get(problem.name)
     if make is None:
         raise TypeError(f"the problem {problem.name!r} is not that of a machine, so that it has no examples.")
-    found: Cases = make(problem, point)
-    return found
+    cases: Cases = make(problem, point)
+    return cases
 
 
 def _hinge(y: FloatArray, C: FloatArray, point: Decided, *, is_squared: bool = False) -> KKTCases:

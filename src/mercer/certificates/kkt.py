@@ -178,8 +178,8 @@ class KKTCases(Cases):
     @property
     def violation(self) -> FloatArray:
         """By how much y_i f(x_i) violates the condition of the example's case, (n,); 0 if the condition holds."""
-        own = super().violation
-        return own if self.beyond is None else np.maximum(own, self.beyond)
+        margin_violation = super().violation
+        return margin_violation if self.beyond is None else np.maximum(margin_violation, self.beyond)
 
     @property
     def category(self) -> TextArray:

@@ -60,8 +60,8 @@ def evaluate(objective: Objective, rows: Any, w: FloatArray, bias: FloatArray) -
     worst, squares = np.abs(drift) / total, np.zeros(penalty.size)
     for part, block, size in _about_means(objective, rows):
         pull = penalty * w[part]
-        own = np.abs(pull + block.T @ slopes[0]) / size[:, None]
-        worst = np.maximum(worst, own.max(axis=0, initial=0.0))
+        gradient_size = np.abs(pull + block.T @ slopes[0]) / size[:, None]
+        worst = np.maximum(worst, gradient_size.max(axis=0, initial=0.0))
         with np.errstate(over="ignore"):
             squares += np.square(pull + block.T @ slopes[1]).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

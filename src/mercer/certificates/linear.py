@@ -81,10 +81,10 @@ class WeightsEvidence(EvaluatedEvidence):
     def proved_signs(self, gap: float) -> FloatArray:
         """Return the proved signs of the optimal weights; see :meth:`mercer.Certificate.proved_signs`."""
         with np.errstate(all="ignore"):
-            found = self.ball(gap)
-            if found is None:
+            ball = self.ball(gap)
+            if ball is None:
                 return np.zeros_like(self.weights)
-            centre, radii = found
+            centre, radii = ball
             return np.where(np.abs(centre) > radii, np.sign(centre), 0.0)
 
     @property
@@ -202,22 +202,22 @@ class LinearEvidence(WeightsEvidence):
         bias = float(self.w[-1]) if is_free else 0.0
         return replace(QuadraticEvidence.of(dual, gram, beta, convex=True), bias=bias)
 
-    def examples(self, whole: Any = None) -> Cases:
+    def examples(self, full_gram: Any = None) -> Cases:
         """Return the optimality condition of each row; see :meth:`mercer.Certificate.examples`."""
         problem, loss = self.problem, self.problem.loss
         if loss.power is None:
-            return super().examples(whole)  # an error
-        sums, found = _sums(self, None, independent=False), []
+            return super().examples(full_gram)  # an error
+        sums, parts = _sums(self, None, independent=False), []
         assert sums.conditions is not None
         tolerance = sums.conditions.violation(has_free_bias=problem.bias is Bias.FREE) + sums.deviation
         for part in problem.parts():
             used = np.flatnonzero(part.charges > 0.0)
             z = times(part.block.table, problem.constant, self.w)[used]
-            own = np.asarray(self.beta[part.block.at], dtype=np.float64)
-            beta = loss.feasible(own, part.targets, part.charges)[used]
+            part_beta = np.asarray(self.beta[part.block.at], dtype=np.float64)
+            beta = loss.feasible(part_beta, part.targets, part.charges)[used]
             rows = used + (part.block.at.start or 0)
-            found.append((rows, part.targets[used], z, beta, part.charges[used]))
-        rows, y, z, beta, C = (np.concatenate(each) for each in zip(*found, strict=True))
+            parts.append((rows, part.targets[used], z, beta, part.charges[used]))
+        rows, y, z, beta, C = (np.concatenate(each) for each in zip(*parts, strict=True))
         beta = np.where(np.abs(beta) >= (1.0 - SAME) * C, np.copysign(C, beta), beta) if loss.kind.bounded else beta
         if not loss.classifies:
             return TubeCases(rows, y, z, beta, C, loss.kind.epsilon, tolerance, not loss.kind.bounded)
@@ -328,7 +328,7 @@ class LinearEvidence(WeightsEvidence):
 
 def evaluate_each(evidences: Sequence[LinearEvidence], n_jobs: int | None = None) -> list[Evaluation]:
     """Evaluate the points of problems on the same rows in memory, in one sweep for every few of them."""
-    found = []
+    evaluations = []
     for first in range(0, len(evidences), _AT_A_TIME):
         some = evidences[first : first + _AT_A_TIME]
         (part,) = some[0].problem.parts()
@@ -340,8 +340,8 @@ def evaluate_each(evidences: Sequence[LinearEvidence], n_jobs: int | None = None
         z = times(table, constant, np.column_stack([evidence.w for evidence in some]), n_jobs)
         v = transposed_times(table, constant, near, n_jobs)
         products = zip(np.ascontiguousarray(z.T), np.ascontiguousarray(v.T), strict=True)
-        found += [evidence.evaluate(products=own) for evidence, own in zip(some, products, strict=True)]
-    return found
+        evaluations += [evidence.evaluate(products=sums) for evidence, sums in zip(some, products, strict=True)]
+    return evaluations
 
 
 def _sums(evidence: LinearEvidence, products: Products | None, *, independent: bool) -> _Sums:
@@ -356,19 +356,19 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
     conditions: Extremes | None = Extremes()
     for part in problem.parts():
         table, y, charge = part.block.table, part.targets, part.charges
-        own = np.asarray(beta[part.block.at], dtype=np.float64)
-        near = np.empty(own.shape)
-        for rows in _tiles(own.size):
-            near[rows] = loss.feasible(own[rows], y[rows], charge[rows])
-            infeasibility = max(infeasibility, float(np.abs(own[rows] - near[rows]).max(initial=0.0)))
+        part_beta = np.asarray(beta[part.block.at], dtype=np.float64)
+        near = np.empty(part_beta.shape)
+        for rows in _tiles(part_beta.size):
+            near[rows] = loss.feasible(part_beta[rows], y[rows], charge[rows])
+            infeasibility = max(infeasibility, float(np.abs(part_beta[rows] - near[rows]).max(initial=0.0)))
         own_squares = column_squares(table, constant) if independent else part.block.squares(constant)
         squares += own_squares
         low = np.zeros(y.shape)
         if error is not None:
             more = None if evidence.low is None else _second(loss, evidence.low[part.block.at], near, y, charge)
-            found = exact_products(table, constant, w, near, more)
-            z, low, sums = found.z, found.z_low, np.array([found.v, found.v_low])
-            error += found.error
+            product_sums = exact_products(table, constant, w, near, more)
+            z, low, sums = product_sums.z, product_sums.z_low, np.array([product_sums.v, product_sums.v_low])
+            error += product_sums.error
         elif products is not None:
             z, sums = products
         elif independent:
@@ -386,7 +386,7 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
         if error is None:
             deviation += of_products
         steepness = length = 0.0
-        for rows in _tiles(own.size):
+        for rows in _tiles(part_beta.size):
             used = np.zeros(charge[rows].size) if is_hard else charge[rows]  # hard margins have no losses
             numbers += _row_sums(loss, z[rows], near[rows], y[rows], used)
             if conditions is not None:

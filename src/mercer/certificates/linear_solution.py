@@ -112,7 +112,7 @@ class LinearSolution(Result):
     def certified(
         cls,
         evidence: Any,
-        found: Evaluation,
+        evaluation: Evaluation,
         ended: Status | None,
         tol: float,
         run: LinearRun,
@@ -123,7 +123,7 @@ class LinearSolution(Result):
         `ended` is the status if the gap is larger than `tol`; None means that the solver stalled.
         """
         effort = Effort(run.n_iter, 0, run.seconds, run.peak_memory_bytes)
-        certificate = certify(evidence, found, ended or Status.STALLED, tol=tol, effort=effort)
+        certificate = certify(evidence, evaluation, ended or Status.STALLED, tol=tol, effort=effort)
         return cls(evidence.w, evidence.beta, certificate, *run, evidence.problem.C, reached)
 
     def __str__(self) -> str:

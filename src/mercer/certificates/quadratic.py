@@ -89,51 +89,51 @@ class QuadraticEvidence(Evidence):
             backend=gram.lasting_backend,
         )
 
-    def dual(self, rounding: float, whole: Gram | None = None) -> float:
-        """Return the dual objective in double precision; `whole` is a Gram matrix of all rows, if the caller has one.
+    def dual(self, rounding: float, full_gram: Gram | None = None) -> float:
+        """Return the dual objective in double precision; `full_gram` is that of all rows, if the caller has one.
 
         Values of K beta that the fit stored in double precision are reused. A sample of them is evaluated again: if one
         differs by more than twice `rounding`, the training data have changed, and the result is NaN.
         """
-        beta, gram, quadratic = self.beta, self.gram(whole or self.whole_again()), 0.0
+        beta, gram, quadratic = self.beta, self.gram(full_gram or self.full_gram_again()), 0.0
         open_beta = beta
         if self.in_double is not None:
             rows, values = self.in_double
             again = gram.matvec(beta, rows[::_WITNESSES])
             if not (np.abs(again - values[::_WITNESSES]) <= 2.0 * rounding).all():
                 return math.nan
-            known = np.zeros_like(beta)
-            known[rows] = beta[rows]
-            open_beta = beta - known
+            padded = np.zeros_like(beta)
+            padded[rows] = beta[rows]
+            open_beta = beta - padded
             # b' K b = 2 b_1' (K b)_1 - b_1' K_11 b_1 + b_2' K_22 b_2, where (K b)_1 is already known.
-            quadratic = 2.0 * inner(beta[rows], values) - inner(beta[rows], gram.matvec(known, rows))
+            quadratic = 2.0 * inner(beta[rows], values) - inner(beta[rows], gram.matvec(padded, rows))
         used = np.flatnonzero(open_beta)
         quadratic += inner(open_beta[used], gram.matvec(open_beta, used))
         return -0.5 * quadratic - inner(self.problem.linear, beta)
 
-    def whole(self, *, independent: bool = False) -> Gram:
+    def full_gram(self, *, independent: bool = False) -> Gram:
         """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
-        return self._whole(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None)
+        return self._gram_of_all(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None)
 
-    def whole_again(self) -> Gram:
+    def full_gram_again(self) -> Gram:
         """Return the Gram matrix of all rows, with the backend of the fit if this backend was kept.
 
         If the training data have changed since the fit, kernel values may be wrong. Callers must detect this: they
         compare some of these values with values that the fit stored.
         """
-        return self._whole(self.backend)
+        return self._gram_of_all(self.backend)
 
-    def _whole(self, backend: Backend | None) -> Gram:
+    def _gram_of_all(self, backend: Backend | None) -> Gram:
         return Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
 
-    def gram(self, whole: Gram | None = None) -> Gram:
-        """Return the Gram matrix of the problem, as a view of `whole` if that is given."""
-        whole = whole or self.whole()
-        return whole if self.idx is None else whole.restrict(self.idx)
+    def gram(self, full_gram: Gram | None = None) -> Gram:
+        """Return the Gram matrix of the problem, as a view of `full_gram` if that is given."""
+        full_gram = full_gram or self.full_gram()
+        return full_gram if self.idx is None else full_gram.restrict(self.idx)
 
-    def recompute(self, certificate: Certificate, whole: Gram | None = None) -> Certificate:
+    def recompute(self, certificate: Certificate, full_gram: Gram | None = None) -> Certificate:
         """Return the certificate computed again; see :class:`Evidence`."""
-        gram = self.gram(whole or self.whole(independent=True))
+        gram = self.gram(full_gram or self.full_gram(independent=True))
         return self.recertified(certificate, recompute(self.problem, gram, self.beta, self.bias))
 
     def recertified(self, certificate: Certificate, evaluation: Evaluation) -> Certificate:
@@ -143,11 +143,11 @@ class QuadraticEvidence(Evidence):
         status = conclude(certificate.ended, self.problem, evaluation, **about)
         return certificate.with_numbers(status, self, numbers_of(evaluation, self.problem))
 
-    def exact_objectives(self, certificate: Certificate, whole: Gram | None = None) -> Certificate:
+    def exact_objectives(self, certificate: Certificate, full_gram: Gram | None = None) -> Certificate:
         """Return the certificate with objectives in double precision; see :meth:`Certificate.with_objectives`."""
         assert certificate.decision_error is not None
         mass = float(np.abs(self.beta).sum())
-        dual = self.dual(certificate.decision_error, whole)
+        dual = self.dual(certificate.decision_error, full_gram)
         dual -= float(rounding_of_dual(certificate.decision_error, _length(self.beta), dual, self.problem.n))
         room = certificate.objective_error + certificate.decision_error * mass
         if not abs(dual - certificate.dual) <= room:
@@ -161,9 +161,9 @@ class QuadraticEvidence(Evidence):
         gap = relative_gap(primal, dual)
         return replace(certificate, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_error=0.0)
 
-    def examples(self, whole: Gram | None = None) -> Cases:
+    def examples(self, full_gram: Gram | None = None) -> Cases:
         """Return the optimality condition of each training example; see :meth:`Certificate.examples`."""
-        return _examples(self, self.gram(whole))
+        return _examples(self, self.gram(full_gram))
 
     def as_quadratic(self) -> QuadraticEvidence:
         """Return this evidence."""
@@ -189,11 +189,11 @@ def _length(beta: FloatArray) -> float:
 def _examples(evidence: QuadraticEvidence, gram: Gram) -> Cases:
     problem, beta = evidence.problem, evidence.beta
     values = gram.matvec(problem.by_output(beta)).ravel()
-    multipliers, found = conditions_of(problem, beta, values)
+    multipliers, conditions = conditions_of(problem, beta, values)
     suggested = problem.bias(multipliers)
     bias = suggested if evidence.bias is None else evidence.bias
     rounding = rounding_of(gram, problem.by_output(beta), values)
-    tolerance = max(0.0, found.excess) + abs(bias - suggested) + rounding
+    tolerance = max(0.0, conditions.excess) + abs(bias - suggested) + rounding
     rows = np.arange(gram.n) if evidence.idx is None else evidence.idx.copy()
     return examples_of(
         problem, Decided(rows, beta, values, bias, multipliers, tolerance, rounding, convex=evidence.convex)
@@ -231,8 +231,8 @@ def certify(
 ) -> Certificate:
     """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
     status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
-    if evaluation.known is not None and evaluation.objective_error:
-        rows = np.flatnonzero((evaluation.known.value_error == 0.0) & (evidence.beta != 0.0))
+    if evaluation.evaluated_point is not None and evaluation.objective_error:
+        rows = np.flatnonzero((evaluation.evaluated_point.value_error == 0.0) & (evidence.beta != 0.0))
         evidence = replace(evidence, in_double=(rows, evaluation.values[rows]) if rows.size else None)
     return Certificate(
         status=status,

@@ -28,7 +28,8 @@ def rounding_of(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
     if terms.ndim == 1:
         return rounding_error(gram, size, terms, values)
     return max(
-        rounding_error(gram, size, own, at) for own, at in zip(terms.T, values.reshape(terms.shape).T, strict=True)
+        rounding_error(gram, size, column, at)
+        for column, at in zip(terms.T, values.reshape(terms.shape).T, strict=True)
     )
 
 

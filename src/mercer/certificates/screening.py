@@ -103,9 +103,9 @@ def values_of(
     if tracked is not None and hint is not None and not plain:
         free = in_double(problem, beta, by_side=True)
         few = by_side and np.count_nonzero(free) < _FEW_FREE * np.count_nonzero(beta)
-        found = _from_tracked(problem, gram, beta, offset, check, hint, tracked, free if few else exact)
-        if found is not None:
-            return finite(gram.kernel, found[0]), found[1]
+        k_beta = _from_tracked(problem, gram, beta, offset, check, hint, tracked, free if few else exact)
+        if k_beta is not None:
+            return finite(gram.kernel, k_beta[0]), k_beta[1]
     mostly = plain or np.count_nonzero(gram.with_duplicates(exact)) > _MOSTLY * problem.n
     few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
     value_error = None if mostly or few else gram.single_precision_bound(beta)
@@ -170,13 +170,15 @@ def _from_tracked(
     uncertain |= ~_screened(problem, beta, gradient, np.where(exact, 0.0, value_error))
     double = exact | uncertain & ~_screened(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
     double, uncertain = gram.with_duplicates(double), gram.with_duplicates(uncertain)
-    known = plan.followed | wanted
+    is_current = plan.followed | wanted
     for chosen in (double, uncertain & ~double):
         at = np.flatnonzero(chosen)
-        found, bound = (gram.matvec(beta, at, check), 0.0) if chosen is double else gram.matvec_bounded(beta, at, check)
-        if not (np.abs(values[at] - found) <= value_error[at] + bound)[known[at]].all():
+        products, bound = (
+            (gram.matvec(beta, at, check), 0.0) if chosen is double else gram.matvec_bounded(beta, at, check)
+        )
+        if not (np.abs(values[at] - products) <= value_error[at] + bound)[is_current[at]].all():
             return None
-        values[at], value_error[at] = found, bound
+        values[at], value_error[at] = products, bound
     refine_uncertain(problem, gram, beta, offset, values, value_error, check, exact)
     return values, value_error
 

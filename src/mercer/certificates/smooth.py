@@ -104,9 +104,9 @@ class EvaluatedEvidence(Evidence):
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point; with `independent`, without native code for kernel values."""
 
-    def recompute(self, certificate: Certificate, whole: Any = None) -> Certificate:
+    def recompute(self, certificate: Certificate, full_gram: Any = None) -> Certificate:
         """Return the certificate computed again; see :class:`mercer.certificates.certificate.Evidence`."""
-        del whole
+        del full_gram
         return self.recertified(certificate, self.evaluate(independent=True))
 
     def recertified(self, certificate: Certificate, evaluation: Evaluation) -> Certificate:
@@ -217,7 +217,7 @@ def evaluate(
     lengths = np.sqrt(gram.magnitudes())[:, None] if gram.kernel.is_psd else np.ones((1, 1))
     size = float(lengths.max(initial=0.0)) if gram.kernel.is_psd else gram.value_bound()
     added = [np.abs(part).max(axis=0, initial=0.0) for part in (bias[None], penalty * beta / weights, loss.gradient(f))]
-    errors = [rounding_error(gram, size, own, at) for own, at in zip((lengths * beta).T, values.T, strict=True)]
+    errors = [rounding_error(gram, size, weights, at) for weights, at in zip((lengths * beta).T, values.T, strict=True)]
     error = np.array(errors) + rounding_of_offsets(added[0], added[1] + added[2])
     primal = 0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f)
     rounding = objective_rounding(objective, f, error, primal) + float(np.abs(penalty * beta).sum(axis=0) @ error)
@@ -258,21 +258,21 @@ def largest_gap(tol: float) -> float:
 
 
 def conclude(
-    ended: Status, evidence: EvaluatedEvidence, found: Evaluation, tol: float | None, tol_gap: float | None
+    ended: Status, evidence: EvaluatedEvidence, evaluation: Evaluation, tol: float | None, tol_gap: float | None
 ) -> Status:
     """Return the status that an evaluation proves, given how the solver ended."""
     scale = evidence.violation_scale
     if scale is not None:
         assert tol is not None
-        assert found.violation is not None
+        assert evaluation.violation is not None
         bound = tol * scale
-        if not (found.violation <= bound).all():  # also for NaN
+        if not (evaluation.violation <= bound).all():  # also for NaN
             return ended
-        if not (found.decision_error <= bound).all() or not np.isfinite(found.primal):
+        if not (evaluation.decision_error <= bound).all() or not np.isfinite(evaluation.primal):
             return Status.STALLED
     if not evidence.convex:
         return Status.STATIONARY
-    return Status.OPTIMAL if tol_gap is None or found.is_close(tol_gap) else ended
+    return Status.OPTIMAL if tol_gap is None or evaluation.is_close(tol_gap) else ended
 
 
 def _tolerances(certificate: Certificate) -> tuple[float | None, float | None]:
@@ -281,7 +281,7 @@ def _tolerances(certificate: Certificate) -> tuple[float | None, float | None]:
 
 def certify(
     evidence: EvaluatedEvidence,
-    found: Evaluation,
+    evaluation: Evaluation,
     ended: Status,
     *,
     tol: float,
@@ -295,8 +295,8 @@ def certify(
     of_violation = None if by_gap else tol
     of_gap = tol if by_gap else largest_gap(tol) if evidence.has_gap else None
     return Certificate(
-        status=conclude(ended, evidence, found, of_violation, of_gap),
-        **found.numbers.fields(),
+        status=conclude(ended, evidence, evaluation, of_violation, of_gap),
+        **evaluation.numbers.fields(),
         **effort._asdict(),
         tol=of_violation,
         tol_gap=of_gap,

@@ -203,10 +203,10 @@ class Solution(Result):
         is_open = certified is not None and certified.objective_error > 0.0 and "certificate" not in self.__dict__
         return certified.evidence if certified is not None and is_open else None
 
-    def complete(self, whole: Gram) -> None:
+    def complete(self, full_gram: Gram) -> None:
         """Compute :attr:`certificate` on a given Gram matrix of all rows."""
         assert self.certified is not None
-        self.__dict__["certificate"] = self.certified.with_objectives(whole)  # where lazy_property looks
+        self.__dict__["certificate"] = self.certified.with_objectives(full_gram)  # where lazy_property looks
 
     @property
     def proved(self) -> Certificate:
@@ -303,10 +303,10 @@ class Solutions(Sequence[Solution]):
         statuses: list[Status],
         make: Callable[[int], Solution],
         prepared: PreparedCertificate | None = None,
-        whole: Callable[[Sequence[Certificate]], Certificate] | None = None,
+        combined: Callable[[Sequence[Certificate]], Certificate] | None = None,
     ) -> None:
         self.beta, self.biases, self.n_iter, self.statuses = beta, biases, n_iter, statuses
-        self.prepared, self._whole = prepared, whole
+        self.prepared, self._combined = prepared, combined
         self._make: Callable[[int], Solution] | None = make
         self._made: list[Solution | None] = [None] * len(statuses)
 
@@ -333,20 +333,20 @@ class Solutions(Sequence[Solution]):
 
         Objectives that are not yet exact are computed on one shared Gram matrix. Reading `parts` makes every solution.
         """
-        if self._whole is not None and len(self) > 1:
-            return self._whole(PartCertificates(self))
-        whole = None
+        if self._combined is not None and len(self) > 1:
+            return self._combined(PartCertificates(self))
+        full_gram = None
         for one in self:
             evidence = one.open_evidence
             if evidence is not None:
-                whole = whole or evidence.whole_again()
-                one.complete(whole)
+                full_gram = full_gram or evidence.full_gram_again()
+                one.complete(full_gram)
         return combine([one.certificate for one in self])
 
     @property
     def peak_memory_bytes(self) -> int:
         """Largest peak memory of one solution, in bytes."""
-        if self._whole is not None and len(self) > 1:
+        if self._combined is not None and len(self) > 1:
             return self.certificate.peak_memory_bytes
         return max(one.peak_memory_bytes for one in self)
 
@@ -368,7 +368,7 @@ class Solutions(Sequence[Solution]):
         return prepared
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": list(self), "_make": None, "_whole": None, "prepared": None}
+        return {**self.__dict__, "_made": list(self), "_make": None, "_combined": None, "prepared": None}
 
 
 @final

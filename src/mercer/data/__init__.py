@@ -22,8 +22,8 @@ from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
 from mercer.data.frames import as_table as as_table
 from mercer.data.lazy import lazy_property as lazy_property
 from mercer.data.note import Note as Note
-from mercer.data.objects import ObjectRows, is_table
 from mercer.data.offered import offered_if as offered_if
+from mercer.data.opaque_rows import ObjectRows, is_table
 from mercer.data.phrasing import listing as listing
 from mercer.data.phrasing import nearest_names as nearest_names
 from mercer.data.precomputed import Precomputed

@@ -47,8 +47,8 @@ def text_hash(text: str) -> np.uint64:
 def hashes_of_each(cells: npt.NDArray[Any], of: Callable[[Any], Hashable]) -> Hashes:
     """Return the hash of each cell of a column of text; it is computed once for each different cell."""
     values = cells.tolist()
-    known = {cell: of(cell) for cell in set(values)}
-    return np.array([known[cell] for cell in values], dtype=np.uint64)
+    hash_of = {cell: of(cell) for cell in set(values)}
+    return np.array([hash_of[cell] for cell in values], dtype=np.uint64)
 
 
 def block_hashes(block: sparse.csr_array, before: int = 0) -> sparse.csr_array:

@@ -25,15 +25,15 @@ MAX_SHOWN = 5  # the largest number of bad entries that a message names
 def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
     """Return the values as a float32 or float64 array, and the number of bytes that were copied for this."""
     refuse_mask(values, what)
-    found = np.asarray(values)
-    is_float = found.dtype in FLOATS
+    array = np.asarray(values)
+    is_float = array.dtype in FLOATS
     # Native code cannot read an unaligned view in place. A field of a packed record is such a view.
-    if is_float and found.flags.aligned:
-        return found, 0 if isinstance(values, np.ndarray) else found.nbytes
-    if found.dtype.kind not in "biufO":
-        raise ValueError(f"{what} must hold real numbers, got {found.dtype}: encode text, dates and categories first")
+    if is_float and array.flags.aligned:
+        return array, 0 if isinstance(values, np.ndarray) else array.nbytes
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"{what} must hold real numbers, got {array.dtype}: encode text, dates and categories first")
     try:
-        converted = np.array(found, dtype=found.dtype if is_float else np.float64)
+        converted = np.array(array, dtype=array.dtype if is_float else np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must hold real numbers, but {error}") from error
     return converted, converted.nbytes
@@ -86,18 +86,18 @@ def row_index(idx: Rows) -> slice | Array:
     """Return the selection in a form that indexes rows in NumPy and SciPy; an empty list selects no rows."""
     if isinstance(idx, slice):
         return idx
-    found = np.asarray(idx)
-    return found if found.size else found.astype(np.intp)
+    index = np.asarray(idx)
+    return index if index.size else index.astype(np.intp)
 
 
 def bounded_index(idx: npt.ArrayLike, name: str, bound: int) -> npt.NDArray[np.intp]:
     """Return the indices as an array, after a check that all are from 0 to bound - 1."""
-    found = np.asarray(idx, dtype=None if np.size(idx) else np.intp)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a list of integers, got shape {found.shape} of {found.dtype}")
-    if found.size and (found.min() < 0 or found.max() >= bound):
-        raise ValueError(f"{name} must be from 0 to {bound - 1}, got {found.min()} to {found.max()}")
-    return found.astype(np.intp, copy=False)
+    index = np.asarray(idx, dtype=None if np.size(idx) else np.intp)
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a list of integers, got shape {index.shape} of {index.dtype}")
+    if index.size and (index.min() < 0 or index.max() >= bound):
+        raise ValueError(f"{name} must be from 0 to {bound - 1}, got {index.min()} to {index.max()}")
+    return index.astype(np.intp, copy=False)
 
 
 def not_finite_message(
@@ -127,8 +127,8 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     ordered = np.sort(values, axis=None)
     is_new = np.ones(ordered.size, dtype=bool)
     is_new[1:] = ordered[1:] != ordered[:-1]
-    found: npt.NDArray[Any] = ordered[is_new]
-    return found
+    numbers: npt.NDArray[Any] = ordered[is_new]
+    return numbers
 
 
 def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
@@ -139,14 +139,14 @@ def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
     ValueError
         If there are more or fewer than `n`, or some are missing.
     """
-    found = np.asarray(values)
-    if found.ndim != 1 or len(found) != n:
-        raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {found.shape}.")
-    missing = [row for row, value in enumerate(found.tolist()) if value is None or value != value]
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) != n:
+        raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {array.shape}.")
+    missing = [row for row, value in enumerate(array.tolist()) if value is None or value != value]
     if missing:
         more = f", and {len(missing) - 1} more hold none" if missing[1:] else ""
         raise ValueError(
             f"{name} must hold one {unit} for each row, but row {missing[0]} (counted from 0) holds "
-            f"{found[missing[0]]}{more}. Leave such rows out."
+            f"{array[missing[0]]}{more}. Leave such rows out."
         )
-    return found
+    return array

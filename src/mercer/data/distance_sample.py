@@ -114,8 +114,8 @@ def _merged(keys: npt.NDArray[np.uint64], w: FloatArray) -> tuple[npt.NDArray[np
     """Return one row of positive weight for each key, in ascending order of the keys, and the sums of their weights."""
     rows = np.flatnonzero(w)
     rows = rows[np.argsort(keys[rows])]
-    found = keys[rows]
-    starts = np.flatnonzero(np.append(True, found[1:] != found[:-1]))
+    merged = keys[rows]
+    starts = np.flatnonzero(np.append(True, merged[1:] != merged[:-1]))
     return rows[starts], np.add.reduceat(w[rows], starts)
 
 
@@ -162,8 +162,8 @@ def _drawn(mass: FloatArray) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]
 
 
 def _sq_distances(X: Vectors, i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> FloatArray:
-    found = np.empty(i.size)
+    distances = np.empty(i.size)
     for part in parts(i.size, X.row_entries):
         with np.errstate(over="ignore"):
-            found[part] = as_data(X.rows(i[part]).float64() - X.rows(j[part]).float64()).sq_norms()
-    return found
+            distances[part] = as_data(X.rows(i[part]).float64() - X.rows(j[part]).float64()).sq_norms()
+    return distances

@@ -101,8 +101,8 @@ def _cells_of(name: str, column: Any) -> list[Any]:
 
 
 def _are_booleans(cells: Sequence[Any]) -> bool:
-    known = [cell for cell in cells if cell is not None]
-    return bool(known) and all(isinstance(cell, bool | np.bool_) for cell in known)
+    present = [cell for cell in cells if cell is not None]
+    return bool(present) and all(isinstance(cell, bool | np.bool_) for cell in present)
 
 
 def _column_of_cells(name: str, cells: Sequence[Any]) -> np.ndarray:
@@ -166,5 +166,5 @@ def _column(series: Any) -> np.ndarray:
 
 def _largest(series: Any) -> Any:
     """Return the largest size of the numbers of a series; 0 if all are missing."""
-    known = series.drop_nulls()
-    return max(abs(known.min()), abs(known.max())) if len(known) else 0
+    present = series.drop_nulls()
+    return max(abs(present.min()), abs(present.max())) if len(present) else 0

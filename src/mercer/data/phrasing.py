@@ -12,7 +12,7 @@ def nearest_names(name: str, names: Iterable[str], likeness: float = 0.6) -> lis
     `likeness` is the cutoff of difflib, from 0 to 1. Very short names need a lower one, because one wrong letter
     changes a large part of them.
     """
-    by_casefold = {known.casefold(): known for known in names}
+    by_casefold = {candidate.casefold(): candidate for candidate in names}
     return [
         by_casefold[match]
         for match in difflib.get_close_matches(name.casefold(), list(by_casefold), n=3, cutoff=likeness)

@@ -86,8 +86,8 @@ class Precomputed(Data):
 
         This is a copy, except for all rows in order.
         """
-        whole = np.array_equal(self._index, np.arange(self._matrix.shape[0]))
-        return self._matrix if whole else self._matrix[self._index]
+        has_all_rows = np.array_equal(self._index, np.arange(self._matrix.shape[0]))
+        return self._matrix if has_all_rows else self._matrix[self._index]
 
     def rows(self, idx: Rows) -> Self:
         """Return the chosen rows; the matrix itself is shared, never copied."""
@@ -139,8 +139,8 @@ class Precomputed(Data):
             apart = abs(given - given.T).tocoo()
             most = _ASYMMETRY * float(abs(given).max()) if given.nnz else 0.0
             at = int(apart.data.argmax()) if apart.nnz else 0
-            found = (int(apart.row[at]), int(apart.col[at]), float(apart.data[at])) if apart.nnz else (0, 0, 0.0)
-            return found if found[2] > most else None
+            place = (int(apart.row[at]), int(apart.col[at]), float(apart.data[at])) if apart.nnz else (0, 0, 0.0)
+            return place if place[2] > most else None
         most = _ASYMMETRY * max(float(given.max(initial=0.0)), -float(given.min(initial=0.0)))
         for first in range(0, self.n, _SQUARE):
             for second in range(first, self.n, _SQUARE):
@@ -177,8 +177,8 @@ class Precomputed(Data):
                 "the kernel values of these rows with themselves are not at hand: a kernel that needs them, as "
                 "normalize does, can be trained on a precomputed matrix, but cannot predict new rows of one"
             )
-        found = self._matrix[self._index, self.own_columns()]
-        return np.asarray(found, dtype=np.float64).reshape(self.n)
+        diagonal_values = self._matrix[self._index, self.own_columns()]
+        return np.asarray(diagonal_values, dtype=np.float64).reshape(self.n)
 
     def own_columns(self) -> npt.NDArray[np.intp]:
         """Return `ids`, or raise a ValueError if the rows have no columns."""

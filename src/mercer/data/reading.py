@@ -63,7 +63,7 @@ class ReadingOptions:
         Cells that are missing.
     text, numbers : collection of str
         Columns that are text even if every cell is a number; columns that a model knows as numbers.
-    known : Reading
+    model_reading : Reading
         How the table was read that a model was trained on.
     sheet : str or int, optional
         The sheet of an Excel workbook, if not the first one with cells.
@@ -80,7 +80,7 @@ class ReadingOptions:
     na: Sequence[str] = ()
     text: Collection[str] = ()
     numbers: Collection[str] = ()
-    known: Reading = field(default_factory=Reading)
+    model_reading: Reading = field(default_factory=Reading)
     sheet: str | int | None = None
     limits: str | None = None
     merge: Collection[str] = ()
@@ -94,19 +94,19 @@ class ReadingOptions:
     @property
     def limits_asked(self) -> str | None:
         """How limits are read: as asked now, or in training."""
-        return self.limits or self.known.limits
+        return self.limits or self.model_reading.limits
 
     @property
     def all_merged(self) -> frozenset[str]:
         """The columns whose spellings are merged, now or in training."""
-        return frozenset(self.merge) | self.known.merged
+        return frozenset(self.merge) | self.model_reading.merged
 
     @property
     def words(self) -> tuple[str, ...]:
         """All cells that the user named as missing, now or in training; "bp=0" is for the cells 0 of a column bp."""
-        return tuple(dict.fromkeys([*self.known.na, *self.na]))
+        return tuple(dict.fromkeys([*self.model_reading.na, *self.na]))
 
     def words_of(self, column: str) -> tuple[str, ...]:
         """Return the cells of a column that the user named as missing."""
-        own = f"{column}="
-        return (*self.words, *(word.removeprefix(own) for word in self.words if word.startswith(own)))
+        prefix = f"{column}="
+        return (*self.words, *(word.removeprefix(prefix) for word in self.words if word.startswith(prefix)))

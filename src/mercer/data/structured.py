@@ -96,8 +96,8 @@ class Structured(Data):
         occurs = np.zeros(len(self._store.numbers), dtype=bool)
         for i in self.index:
             occurs[self._store.letters[self._store.starts[i] : self._store.starts[i + 1]]] = True
-        found = tuple(letter for letter, number in self._store.numbers.items() if occurs[number])
-        return tuple(sorted(found)) if self.kind == STRINGS else found  # type: ignore[type-var]
+        letters = tuple(letter for letter, number in self._store.numbers.items() if occurs[number])
+        return tuple(sorted(letters)) if self.kind == STRINGS else letters  # type: ignore[type-var]
 
     @property
     def letters(self) -> npt.NDArray[np.int32]:
@@ -265,8 +265,8 @@ def _numbered(
     if kind == STRINGS:
         points = np.frombuffer("".join(rows).encode("utf-32-le", "surrogatepass"), dtype="<u4")
         distinct, places = np.unique(points, return_inverse=True)
-        found = [numbers.setdefault(chr(point), len(numbers)) for point in distinct]
-        return np.array(found, dtype=np.int32)[places], lengths
+        codes = [numbers.setdefault(chr(point), len(numbers)) for point in distinct]
+        return np.array(codes, dtype=np.int32)[places], lengths
     try:
         flat = [numbers.setdefault(token, len(numbers)) for token in _tokens(rows)]
     except TypeError as error:
@@ -286,7 +286,7 @@ def _row_array(rows: Sequence[Any]) -> npt.NDArray[np.object_]:
 
 
 def _kind(rows: npt.NDArray[np.object_]) -> str:
-    found = STRINGS
+    kind_of_all = STRINGS
     for i, row in enumerate(rows):
         kind = next((name for types, name in _KINDS if isinstance(row, types)), None)
         if kind is None or (isinstance(row, np.ndarray) and row.ndim != 1):
@@ -294,10 +294,10 @@ def _kind(rows: npt.NDArray[np.object_]) -> str:
                 f"every row must be a string, a list of tokens or a set, but row {i} is {_short(row)} of type "
                 f"{type(row).__name__}"
             )
-        found = kind if i == 0 else found
-        if kind != found:
-            raise ValueError(f"rows must be of one kind, but row 0 is one of {found} and row {i} one of {kind}")
-    return found
+        kind_of_all = kind if i == 0 else kind_of_all
+        if kind != kind_of_all:
+            raise ValueError(f"rows must be of one kind, but row 0 is one of {kind_of_all} and row {i} one of {kind}")
+    return kind_of_all
 
 
 def _short(row: object) -> str:

@@ -29,7 +29,7 @@ from mercer.estimators._validation import (
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels.evaluated import EvaluatedKernel
-from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, integer, real
 from mercer.solvers import Control, Interruption, Limits, Progress
 
 
@@ -187,7 +187,7 @@ class KernelMachine(WithCard, HoldsKernel, BaseEstimator):
 
     def _kernel_asked_for(self) -> Kernel:
         if not isinstance(self.kernel, Kernel):  # like scikit-learn, check parameters that the kernel does not use too
-            whole("degree", self.degree)
+            integer("degree", self.degree)
             gamma_or_rule(self.gamma, DISTANCE_RULES)
             real("coef0", self.coef0)
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
@@ -203,8 +203,8 @@ class KernelMachine(WithCard, HoldsKernel, BaseEstimator):
             return spec, data
         if isinstance(data, Precomputed):
             check_square(data.shape)
-        if isinstance(data, Precomputed) and (found := data.asymmetry()) is not None:
-            i, j, apart = found
+        if isinstance(data, Precomputed) and (asymmetry := data.asymmetry()) is not None:
+            i, j, apart = asymmetry
             raise ValueError(
                 f"a precomputed kernel matrix must be symmetric, but row {i}, column {j} and row {j}, column {i} "
                 f"differ by {apart:g}: give 0.5 * (K + K.T) where both mean the same."
@@ -227,14 +227,14 @@ class KernelMachine(WithCard, HoldsKernel, BaseEstimator):
         data: Data,
         rows: npt.NDArray[np.int64],
         *,
-        keep: CachePolicy = CachePolicy.NONE,
+        cache_policy: CachePolicy = CachePolicy.NONE,
     ) -> Gram:
         """Return the Gram matrix of the chosen rows."""
         gram = Gram(
             kernel,
             data,
             memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
-            keep=keep,
+            cache_policy=cache_policy,
             n_jobs=check_whole("n_jobs", self.n_jobs),
         )
         if self.verbose:

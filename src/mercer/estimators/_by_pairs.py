@@ -55,13 +55,13 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
 
         def without_folds(check: Check) -> FloatArray:
             def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
-                found, biases = np.zeros((gram.n, len(tasks))), np.zeros(len(tasks))
+                beta, biases = np.zeros((gram.n, len(tasks))), np.zeros(len(tasks))
                 for number, task in enumerate(make_tasks(codes[remaining], n_classes, self._scheme)):
                     rows = remaining[task.rows]
                     if not rows.size:  # both classes have one row each, and these are in this fold
                         continue
-                    found[rows, number], biases[number] = learnt(replace(task, rows=rows), gram.restrict(rows), check)
-                return gram.matvec(found, out, check) + biases
+                    beta[rows, number], biases[number] = learnt(replace(task, rows=rows), gram.restrict(rows), check)
+                return gram.matvec(beta, out, check) + biases
 
             return by_folds(labels.folds, len(tasks), fit, check)
 

@@ -67,14 +67,14 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
         kernel = spec.resolve(data, labels.uneven_weights)
         # The joint machine reads each row of the Gram matrix once for each class, so caching is worthwhile.
-        keep = (
+        cache_policy = (
             CachePolicy.NONE
             if classes.size <= 2
             else CachePolicy.FULL
             if self.multi_class == "joint"
             else CachePolicy.NON_NATIVE
         )
-        gram = self._gram(kernel, data, rows, keep=keep)
+        gram = self._gram(kernel, data, rows, cache_policy=cache_policy)
         self._check_probabilities(gram, labels)
         machines = training.train(
             gram,
@@ -147,14 +147,14 @@ class MarginClassifier(HasProbabilities, DualMachine):
             if joint:
                 return joint_left_out(problems[0], starts[0], gram, check=check)
             rows, name = np.arange(gram.n), "probability=True"
-            raw, _, found = LooPass(problems, starts, parts, gram, rows, name=name, check=check).run()
-            peak_bytes = max((one.peak_memory_bytes for one in found), default=0)
+            raw, _, solutions = LooPass(problems, starts, parts, gram, rows, name=name, check=check).run()
+            peak_bytes = max((one.peak_memory_bytes for one in solutions), default=0)
             return raw
 
         def without_folds(check: Callable[[], None]) -> FloatArray:
             nonlocal peak_bytes
             control = Control(Limits(self.tol, max_seconds=max_seconds), interruption=Interruption(self._search))
-            found = cross_fitted(
+            values = cross_fitted(
                 gram,
                 labels.codes[labels.rows],
                 labels.classes.size,
@@ -165,8 +165,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 folds=labels.folds,
                 check=check,
             )
-            peak_bytes = found.peak_memory_bytes
-            return found.raw
+            peak_bytes = values.peak_memory_bytes
+            return values.raw
 
         left_out = without_folds if self.calibration_values_ == FOLDS else without_rows
         raw = self._left_out_in_time(left_out, max_seconds, began)
@@ -178,8 +178,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[Problem], list[FloatArray]]:
         """Return the problems and solutions from which the leave-one-out values are computed."""
         del penalties
-        found = [(solution.evidence, solution.beta) for solution in self._solutions]
-        return [evidence.problem for evidence, _ in found if evidence is not None], [beta for _, beta in found]
+        pairs = [(solution.evidence, solution.beta) for solution in self._solutions]
+        return [evidence.problem for evidence, _ in pairs if evidence is not None], [beta for _, beta in pairs]
 
     @abstractmethod
     def _fold_duals(self) -> training.Duals:
@@ -220,7 +220,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         """Store the trained machines in scikit-learn's attributes."""
         self.machines_, self._rows, self._codes = machines, rows, codes
         chosen, coefficients = machines.support(codes[rows])  # sorted by class, as in scikit-learn
-        self._keep(machines.solutions, coefficients, machines.biases, data, rows[chosen])
+        self._store_fit(machines.solutions, coefficients, machines.biases, data, rows[chosen])
         steps = machines.solutions.n_iter
         self.n_iter_ = steps.astype(np.int32 if steps.max() < 2**31 else np.int64)
         self._arrange(machines.scheme, codes[self.support_])

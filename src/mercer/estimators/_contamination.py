@@ -111,8 +111,8 @@ def _key(row: Any) -> Hashable:
         hash(row)
     except TypeError:
         return id(row)
-    found: Hashable = row
-    return found
+    key: Hashable = row
+    return key
 
 
 def _stored(rows: Data) -> Any:

@@ -66,7 +66,7 @@ class DualMachine(Iterated, KernelMachine):
         check_flag("warm_start", self.warm_start)
         return super()._limits()
 
-    def _keep(
+    def _store_fit(
         self,
         solutions: Solutions,
         coefficients: Coefficients,
@@ -121,12 +121,12 @@ class DualMachine(Iterated, KernelMachine):
 
         Its peak memory is that of the whole fit, including the pass for the probabilities.
         """
-        found = self._solved().certificate
+        certificate = self._solved().certificate
         calibration_bytes = self._calibration_bytes
         return (
-            found
-            if calibration_bytes <= found.peak_memory_bytes
-            else replace(found, peak_memory_bytes=calibration_bytes)
+            certificate
+            if calibration_bytes <= certificate.peak_memory_bytes
+            else replace(certificate, peak_memory_bytes=calibration_bytes)
         )
 
     @property
@@ -140,8 +140,8 @@ class DualMachine(Iterated, KernelMachine):
         vectors = self.support_vectors_
 
         def product(one: Group) -> npt.NDArray[np.float64]:
-            own = vectors if one.vectors is None else vectors[one.vectors]
-            return np.asarray(one.coefficients.T @ own, dtype=np.float64).T
+            machine_vectors = vectors if one.vectors is None else vectors[one.vectors]
+            return np.asarray(one.coefficients.T @ machine_vectors, dtype=np.float64).T
 
         groups, n_machines = groups_of(self._coefficients), self.intercept_.size
         normals = self._as_the_rows(summed(groups, product, vectors.shape[1], n_machines).T)
@@ -162,8 +162,8 @@ class DualMachine(Iterated, KernelMachine):
         self._check_is_fitted()
         support = self._support_rows()
         functions = []
-        for own, coefficients in columns_of(self._coefficients):
-            functions.append(RKHSFunction(self.kernel_, support.rows(own), coefficients))
+        for rows, coefficients in columns_of(self._coefficients):
+            functions.append(RKHSFunction(self.kernel_, support.rows(rows), coefficients))
         return functions[0] if len(functions) == 1 else tuple(functions)
 
     def _support_rows(self) -> Data:
@@ -199,9 +199,9 @@ class DualMachine(Iterated, KernelMachine):
     def _values(self, data: Data, biases: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the decision values with the given biases, (m, n_machines)."""
         if isinstance(data, InMemoryRows) and isinstance(self.kernel_, EvaluatedKernel):
-            known = self._known_values(data.own_columns())
-            if known is not None:
-                return known + biases
+            products = self._known_values(data.own_columns())
+            if products is not None:
+                return products + biases
         if isinstance(data, Precomputed) and not isinstance(self.kernel_, EvaluatedKernel):
             support: Data = data.standing_for(self.support_)
         else:
@@ -213,8 +213,8 @@ class DualMachine(Iterated, KernelMachine):
 
         None if the solver did not store them.
         """
-        known = self._solutions[0].known_products
-        return None if known is None else known[rows, None]
+        products = self._solutions[0].known_products
+        return None if products is None else products[rows, None]
 
     @property
     def _besides(self) -> str:
@@ -306,7 +306,7 @@ class SingleMachine(DualMachine):
         self._rows, solution = rows, solutions[0]
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
-        self._keep(solutions, coefficients[used, None], np.array([solution.bias]), data, rows[used])
+        self._store_fit(solutions, coefficients[used, None], np.array([solution.bias]), data, rows[used])
         self.n_iter_ = solution.n_iter
 
     def _hold(self, coefficients: Coefficients, biases: npt.NDArray[np.float64], support: Data | None) -> None:

@@ -31,7 +31,7 @@ class EveryRowMachine(KernelMachine):
 
     _search: Interruption | None = None  # the interruption of the search that this fit belongs to
 
-    def _keep(self, data: Data, rows: IndexArray, beta: FloatArray, bias: FloatArray) -> None:
+    def _store_fit(self, data: Data, rows: IndexArray, beta: FloatArray, bias: FloatArray) -> None:
         """Store the coefficients (n_rows, T) of the chosen rows; the other rows have coefficients 0."""
         coefficients = np.zeros((data.n, beta.shape[1]))
         coefficients[rows] = beta
@@ -41,7 +41,7 @@ class EveryRowMachine(KernelMachine):
     def _keep_classes(self, kernel: Kernel, data: Data, labels: Labels, beta: FloatArray, bias: FloatArray) -> None:
         """Store the fitted attributes of a classifier with class weights."""
         self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
-        self._keep(data, labels.rows, beta, bias)
+        self._store_fit(data, labels.rows, beta, bias)
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), bias
 
     def _values(self, X: Any) -> FloatArray:
@@ -52,8 +52,8 @@ class EveryRowMachine(KernelMachine):
         # A composite of given values is computed from the columns of the training rows.
         rows = data.standing_for(np.arange(data.p)) if isinstance(data, Precomputed) else self._fit_rows()
         jobs = self.n_jobs
-        found = decision_values(self.kernel_, data, rows, self._coefficients, self._bias, n_jobs=jobs)
-        return finite(self.kernel_, found)
+        decision = decision_values(self.kernel_, data, rows, self._coefficients, self._bias, n_jobs=jobs)
+        return finite(self.kernel_, decision)
 
     def _fit_rows(self) -> Data:
         return restored_rows(self.kernel_, self.X_fit_)

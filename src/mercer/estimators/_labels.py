@@ -74,8 +74,8 @@ class Labels(NamedTuple):
     @property
     def folds(self) -> IndexArray:
         """Fold of each of `rows`."""
-        found = self.group_folds
-        return fold_numbers(self.codes[self.rows], self.classes.size) if found is None else found
+        fold_of = self.group_folds
+        return fold_numbers(self.codes[self.rows], self.classes.size) if fold_of is None else fold_of
 
     def penalties(self, C: float) -> FloatArray:
         """C times the weights of `rows`; infinity stays infinity."""
@@ -130,17 +130,19 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
 def _group_numbers(groups: Any, n: int, rows: IndexArray) -> IndexArray | None:
     if groups is None:
         return None
-    found = np.unique(checked_length("groups", groups, n, "group"), return_inverse=True)[1].astype(np.int64)
-    if (found[rows] == found[rows[0]]).all():
+    numbers = np.unique(checked_length("groups", groups, n, "group"), return_inverse=True)[1].astype(np.int64)
+    if (numbers[rows] == numbers[rows[0]]).all():
         raise ValueError("groups must name at least two groups of rows of positive weight, but all are in one.")
-    return found
+    return numbers
 
 
 def _refuse_less_than_two(present: npt.NDArray[Any]) -> None:
     if present.size < 2:
-        found = f"every row of positive weight is of class {present.tolist()[0]!r}" if present.size else "all are zero"
+        problem = (
+            f"every row of positive weight is of class {present.tolist()[0]!r}" if present.size else "all are zero"
+        )
         raise ValueError(
-            f"sample_weight must be positive in rows of at least two classes, but {found} (sample_weight times "
+            f"sample_weight must be positive in rows of at least two classes, but {problem} (sample_weight times "
             "class_weight counts). Give positive weights to rows of another class."
         )
 
@@ -258,13 +260,13 @@ def class_weights(class_weight: Any, classes: npt.NDArray[Any], *, may_be_zero: 
         raise InvalidParameterError(
             f'class_weight must be None, "balanced" or a mapping of classes, got {class_weight!r}.'
         )
-    known = classes.tolist()
-    unknown = [label for label in class_weight if label not in known]
-    if unknown and any(label not in class_weight for label in known):  # a fold may lack a class: that is no error
-        raise ValueError(f"class_weight names classes that y does not hold: {unknown}; y holds {known}.")
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and any(label not in class_weight for label in labels):  # a fold may lack a class: that is no error
+        raise ValueError(f"class_weight names classes that y does not hold: {unknown}; y holds {labels}.")
     bound: dict[str, Any] = {"at_least": 0.0} if may_be_zero else {"above": 0.0}
     return np.array(
-        [check_number(f"class_weight[{k!r}]", class_weight.get(k, 1.0), **bound, finite=True) for k in known]
+        [check_number(f"class_weight[{k!r}]", class_weight.get(k, 1.0), **bound, finite=True) for k in labels]
     )
 
 

@@ -64,8 +64,8 @@ def read_linear_table(
     has_targets = not (isinstance(y, str) and y == "no_validation")
     if has_targets:
         _refuse_copy(X, getattr(estimator, "memory_limit", None))
-    found = table_of_numbers(estimator, X, reset=reset, y=y, types=_TYPES, in_order=_is_converted(X))
-    values = _of_swept_type(found)
+    table = table_of_numbers(estimator, X, reset=reset, y=y, types=_TYPES, in_order=_is_converted(X))
+    values = _of_swept_type(table)
     learns = squares and has_targets
     if sp.issparse(values):
         data = as_data(values)
@@ -208,13 +208,13 @@ def _value_bytes(dtype: Any) -> int:
 
 def _column_types(X: Any) -> set[np.dtype[Any]]:
     """Return the types of the columns of a frame of NumPy's types; float64 for other tables."""
-    found = getattr(X, "dtypes", None)
-    types = set(found) if isinstance(found, Iterable) else set()
+    dtypes = getattr(X, "dtypes", None)
+    types = set(dtypes) if isinstance(dtypes, Iterable) else set()
     return types if types and all(isinstance(one, np.dtype) for one in types) else {np.dtype(np.float64)}
 
 
 def _bytes_of_own(table: Any, X: Any) -> int:
     """Return the bytes of the buffers of a CSR table that are not buffers of X."""
     theirs = (X.data, X.indices, X.indptr) if getattr(X, "format", "") == "csr" else ()
-    own = (table.data, table.indices, table.indptr)
-    return sum(one.nbytes for one in own if not any(np.may_share_memory(one, other) for other in theirs))
+    buffers = (table.data, table.indices, table.indptr)
+    return sum(one.nbytes for one in buffers if not any(np.may_share_memory(one, other) for other in theirs))

@@ -114,7 +114,7 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         if not values:
             raise ValueError("grid must hold at least one value of C, got none.")
         control, began = self._control(), time.perf_counter()
-        found: dict[float, Self] = {}
+        machines: dict[float, Self] = {}
         last: Self = self
         with control.interruption:
             for C in sorted({check_number("C", one, above=0.0) for one in values}):
@@ -123,17 +123,17 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
                     machine.max_seconds = max(0.0, self.max_seconds - (time.perf_counter() - began))
                 machine.warm_start, machine._search = last is not self or self.warm_start, control.interruption
                 machine._solutions = getattr(last, "_solutions", ())
-                last = found[C] = machine.fit(X, y, sample_weight)
-        for machine in found.values():
+                last = machines[C] = machine.fit(X, y, sample_weight)
+        for machine in machines.values():
             machine.set_params(warm_start=self.warm_start, max_seconds=self.max_seconds)
             del machine._search
         if control.interruption.requested:
-            n_optimal = sum(one.certificate_.status is Status.OPTIMAL for one in found.values())
+            n_optimal = sum(one.certificate_.status is Status.OPTIMAL for one in machines.values())
             warn_user(
-                f"C_path was interrupted: {n_optimal} of {len(found)} machines are optimal.",
+                f"C_path was interrupted: {n_optimal} of {len(machines)} machines are optimal.",
                 ConvergenceWarning,
             )
-        return [found[float(C)] for C in values]
+        return [machines[float(C)] for C in values]
 
     def _limits(self) -> Limits:
         check_without_effect(self)

@@ -121,7 +121,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         is_one_row = isinstance(some, Dense) and not (some.array != some.array[0]).any()
         if spread > _LEAST_SPREAD * error_bound or is_one_row or evidence is None:
             return
-        gram = evidence.whole()
+        gram = evidence.full_gram()
         lengths = gram.diag()[chosen]
         apart = np.add.outer(lengths, lengths) - 2.0 * gram.block(chosen, chosen)
         if apart.max(initial=0.0) > _ALIKE * np.abs(lengths).max(initial=0.0):  # all rows are on the border

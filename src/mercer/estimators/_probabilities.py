@@ -167,8 +167,8 @@ class HasProbabilities(ClassifierMixin):
 
         deadline = None if max_seconds is None else began + max_seconds
         search = vars(self).get("_search")  # the search that this fit is part of
-        found = in_time(audible if self.verbose > 1 else left_out, deadline, part_of=search)
-        if found is None or np.isnan(found).any():  # Ctrl-C while a machine was solved leaves values unknown
+        values = in_time(audible if self.verbose > 1 else left_out, deadline, part_of=search)
+        if values is None or np.isnan(values).any():  # Ctrl-C while a machine was solved leaves values unknown
             if search is None or not search.requested:  # a stopped search reports its end itself
                 warn_user(
                     f"{type(self).__name__} has no probabilities: the {what} that they come from was ended "
@@ -176,7 +176,7 @@ class HasProbabilities(ClassifierMixin):
                     ConvergenceWarning,
                 )
             return None
-        return found
+        return values
 
     def _calibrate(self, raw: FloatArray, labels: Labels, scheme: str) -> None:
         """Fit the map to the decision values of the rows that took part, (n, n_machines), by machines without them."""
@@ -197,9 +197,9 @@ class HasProbabilities(ClassifierMixin):
         name = "loo_decision_" if self.calibration_values_ == LEAVE_ONE_OUT else "cross_fitted_decision_"
         if not hasattr(type(self), name):  # a method that exists without probabilities
             scores = class_scores(raw, labels.classes.size, scheme)
-            known = np.full((labels.codes.size, *scores.shape[1:]), np.nan)
-            known[rows] = scores
-            self.__dict__[name] = known
+            decision = np.full((labels.codes.size, *scores.shape[1:]), np.nan)
+            decision[rows] = scores
+            self.__dict__[name] = decision
 
     @abstractmethod
     def _machine_values(self, X: Any) -> FloatArray:

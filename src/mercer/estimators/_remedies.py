@@ -37,7 +37,7 @@ def hint_on_columns(estimator: BaseEstimator, X: Any) -> str:
         return ""
     wanted = [str(name) for name in estimator.feature_names_in_]
     near = {name: nearest_names(name, sorted({*given} - {*wanted})) for name in wanted if name not in given}
-    meant = [f"{listing(found, 'or')} for {name!r}" for name, found in near.items() if found]
+    meant = [f"{listing(alike, 'or')} for {name!r}" for name, alike in near.items() if alike]
     if meant:
         return f"Did you mean {'; '.join(meant[:3])}? Rename the columns."
     if not near:

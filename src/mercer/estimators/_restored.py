@@ -100,7 +100,7 @@ def with_vectors(
     if isinstance(other, EveryRowMachine):
         assert isinstance(coefficients, np.ndarray)
         other.spec_ = machine.spec_
-        other._keep(vectors, np.arange(vectors.n), coefficients, other._bias)
+        other._store_fit(vectors, np.arange(vectors.n), coefficients, other._bias)
         other.dual_coef_ = other._shaped(coefficients) if hasattr(other, "_shaped") else coefficients.T.copy()
         return other
     other._hold(coefficients, machine.intercept_, vectors)

@@ -175,9 +175,9 @@ class ChangesRows(DualMachine):
     def _own_rows(self, X: Any, y: Any) -> Data:
         """Return a copy of the rows of the first batch."""
         _, data = self._training_rows(X, y)
-        own = data.rows(np.arange(data.n))
-        own.names = data.names
-        return own
+        copied = data.rows(np.arange(data.n))
+        copied.names = data.names
+        return copied
 
     def _keep_rows(self) -> Self:
         """Store the rows of `fit` for later updates."""
@@ -199,7 +199,7 @@ class ChangesRows(DualMachine):
                 )
             targets, weights = self._fit_targets()
             nothing: list[Evaluation | None] = [None] * len(solutions)
-            sample = TrainingRows(evidence.data, targets, weights, nothing, evidence.whole())
+            sample = TrainingRows(evidence.data, targets, weights, nothing, evidence.full_gram())
             if sample.rows.size < sample.data.n and sample.gram is not None:
                 sample = replace(sample, gram=sample.gram.restrict(sample.rows))
         if sample.gram is None:
@@ -235,13 +235,13 @@ class ChangesRows(DualMachine):
         control: Control,
     ) -> tuple[Solutions, list[Evaluation | None]]:
         """Update the solutions of the problems `last` to those of the problems `now`, each with its row numbers."""
-        found: list[Solved] = []
+        solutions: list[Solved] = []
         last_gram = change.last.gram
         assert last_gram is not None
         with control.interruption:
             several = zip(last, self._solutions, change.last.evaluations, now, strict=True)
             for number, (before, solution, evaluation, (problem, rows)) in enumerate(several):
-                own = control.for_machine(number, len(self._solutions))
+                machine_control = control.for_machine(number, len(self._solutions))
                 solved = solve_incremental(
                     Solved(*before, solution, evaluation),
                     last_gram,
@@ -249,10 +249,10 @@ class ChangesRows(DualMachine):
                     rows,
                     change.gram,
                     change.origin,
-                    control=own.after(time.perf_counter() - change.began, 0),
+                    control=machine_control.after(time.perf_counter() - change.began, 0),
                 )
-                found.append(replace(solved, solution=replace(solved.solution, limits=control.limits)))
-        return Solutions.of([one.solution for one in found]), [one.evaluation for one in found]
+                solutions.append(replace(solved, solution=replace(solved.solution, limits=control.limits)))
+        return Solutions.of([one.solution for one in solutions]), [one.evaluation for one in solutions]
 
     @abstractmethod
     def _fit_targets(self) -> tuple[npt.NDArray[Any], FloatArray]:
@@ -286,11 +286,11 @@ def _checked_rows(rows: Any, n: int) -> IndexArray:
             f"rows must be indices of rows, or a mask with one bool for each of the {n} rows that the machine holds, "
             f"got an array of {asked.dtype} of shape {asked.shape}."
         )
-    found = np.atleast_1d(asked).astype(np.int64)
-    outside = found[(found < 0) | (found >= n)]
+    index = np.atleast_1d(asked).astype(np.int64)
+    outside = index[(index < 0) | (index >= n)]
     if outside.size:
         raise ValueError(f"rows must lie between 0 and {n - 1}, the rows that the machine holds, got {outside[0]}.")
-    once, counts = np.unique(found, return_counts=True)
-    if once.size < found.size:
+    once, counts = np.unique(index, return_counts=True)
+    if once.size < index.size:
         raise ValueError(f"rows must name each row once, got row {once[counts > 1][0]} more than once.")
     return once

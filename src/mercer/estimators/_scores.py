@@ -81,10 +81,10 @@ class ByScores(ClassifierMixin):
 
 def known_accuracy(decision: FloatArray, codes: npt.NDArray[np.int64], weights: FloatArray) -> float:
     """Return the weighted accuracy over the rows whose decision value is finite; NaN if there is no such row."""
-    known = np.isfinite(decision if decision.ndim == 1 else decision.sum(axis=1)) & (weights > 0.0)
-    if not known.any():
+    is_counted = np.isfinite(decision if decision.ndim == 1 else decision.sum(axis=1)) & (weights > 0.0)
+    if not is_counted.any():
         return float("nan")
-    return float(np.average(winners(decision[known]) == codes[known], weights=weights[known]))
+    return float(np.average(winners(decision[is_counted]) == codes[is_counted], weights=weights[is_counted]))
 
 
 class ByLikelihood(ByScores):

@@ -214,8 +214,8 @@ def _text_message(X: Any) -> str:
     names = list(getattr(X, "columns", []))
     table = np.asarray(X, dtype=object)
     if table.ndim != 2:
-        found = f"an array of shape {table.shape}" if table.ndim else f"{shortened(X)} ({type(X).__name__})"
-        return f"X must be a table of numbers, one row an example, got {found}."
+        description = f"an array of shape {table.shape}" if table.ndim else f"{shortened(X)} ({type(X).__name__})"
+        return f"X must be a table of numbers, one row an example, got {description}."
     for column in range(table.shape[1]):
         for row in range(table.shape[0]):
             value = table[row, column]

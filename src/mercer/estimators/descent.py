@@ -218,7 +218,7 @@ class GradientKernelSVC(Iterated, ByPairs):
             gram.diag()  # refuses a function that is not symmetric: training and prediction would use different ones
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
         tasks = training.make_tasks(codes, labels.classes.size, self.multi_class)
-        beta, biases, found = np.zeros((labels.rows.size, len(tasks))), np.zeros(len(tasks)), []
+        beta, biases, solutions = np.zeros((labels.rows.size, len(tasks))), np.zeros(len(tasks)), []
         multipliers = np.zeros_like(beta)
         began = time.perf_counter()
         with control.interruption:
@@ -234,12 +234,12 @@ class GradientKernelSVC(Iterated, ByPairs):
                 )
                 beta[task.rows, column], biases[column] = one.beta, one.bias
                 multipliers[task.rows, column] = one.multipliers
-                found.append(one)
+                solutions.append(one)
         self._keep_classes(kernel, data, labels, beta, biases)
         self.spec_, self._scheme = ForGradientKernelSVC(penalty=penalty), self.multi_class
         self._multipliers = multipliers
-        self.n_iter_ = np.array([one.n_iter for one in found])
-        certificate: Certificate = combine([one.certificate for one in found])
+        self.n_iter_ = np.array([one.n_iter for one in solutions])
+        certificate: Certificate = combine([one.certificate for one in solutions])
         self.certificate_ = certificate
         if certificate.status is not Status.OPTIMAL:
             warn_user(
@@ -249,14 +249,14 @@ class GradientKernelSVC(Iterated, ByPairs):
             )
         elif self._has_probabilities():
 
-            def without_rows(number: int, task: training.Task, own: Gram, check: Check) -> FloatArray:
+            def without_rows(number: int, task: training.Task, view: Gram, check: Check) -> FloatArray:
                 s = weights[task.rows]
-                return descent.loo_values(found[number], task.signs, own, s, penalty, tol=limits.tol, check=check)
+                return descent.loo_values(solutions[number], task.signs, view, s, penalty, tol=limits.tol, check=check)
 
-            def learnt(task: training.Task, own: Gram, check: Check) -> tuple[FloatArray, float]:
+            def learnt(task: training.Task, view: Gram, check: Check) -> tuple[FloatArray, float]:
                 one = descent.minimise(
                     task.signs,
-                    own,
+                    view,
                     weights[task.rows],
                     penalty,
                     solver=self.solver,

@@ -182,9 +182,9 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
         kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         gram = self._gram(kernel, data, labels.rows)
         objective = log_likelihood(labels, 1.0 / variance, bool(self.fit_intercept))
-        found = kernel_newton.minimise(objective, gram, control=control)
-        self._keep_classes(kernel, data, labels, found.beta, found.bias)
+        solution = kernel_newton.minimise(objective, gram, control=control)
+        self._keep_classes(kernel, data, labels, solution.beta, solution.bias)
         self.spec_ = ForKernelLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
-        self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
-        self._warn(gram, found.certificate)
+        self.certificate_, self.n_iter_, self.trace_ = solution.certificate, solution.n_iter, solution.trace
+        self._warn(gram, solution.certificate)
         return self

@@ -23,7 +23,7 @@ from mercer.estimators._validation import check_columns_of_targets, check_sample
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Laplacian, as_kernel
-from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, integer, real
 from mercer.problems.smooth import Objective, Squared
 from mercer.solvers.smooth import ridge
 from mercer.specs import ForKernelRidge
@@ -151,7 +151,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     def _kernel_asked_for(self) -> Kernel:
         asked = self.kernel
-        whole("degree", self.degree)
+        integer("degree", self.degree)
         real("coef0", self.coef0)
         if self.gamma is not None:
             gamma_or_rule(self.gamma, DISTANCE_RULES)
@@ -213,7 +213,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         self.__dict__.pop("_loo", None)
         self.spec_ = ForKernelRidge(alpha=float(penalty[0]))  # of one target
         self.alpha_ = float(penalty[0]) if (penalty == penalty[0]).all() else penalty
-        self._keep(data, rows, solved.beta, solved.bias)
+        self._store_fit(data, rows, solved.beta, solved.bias)
         if sp.isspmatrix(X):
             self.X_fit_ = sp.csr_matrix(self.X_fit_)
         self.dual_coef_ = self._shaped(self._coefficients)
@@ -264,7 +264,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         _, data, gram, targets, weights = clone(self)._read(X, y, sample_weight)
         columns = targets.reshape(data.n, -1)
         rows = np.flatnonzero(weights > 0.0)
-        found = ridge.path(
+        points = ridge.path(
             gram,
             columns[rows],
             chosen,
@@ -273,15 +273,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             memory_limit=self.memory_limit,
             check=check,
         )
-        if not found.solved.all():
+        if not points.solved.all():
             warn_user(
-                f"the systems of alphas {chosen[~found.solved].tolist()} are singular or too badly conditioned to be "
+                f"the systems of alphas {chosen[~points.solved].tolist()} are singular or too badly conditioned to be "
                 "solved in float64: do not rely on their coefficients and errors. Raise these alphas.",
                 UserWarning,
             )
         coefficients = np.zeros((chosen.size, data.n, columns.shape[1]))
-        coefficients[:, rows] = found.coefficients
-        return replace(found, coefficients=coefficients)
+        coefficients[:, rows] = points.coefficients
+        return replace(points, coefficients=coefficients)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, Data, Gram, FloatArray, FloatArray]:
         """The resolved kernel, the rows, the Gram matrix of those of positive weight, targets and weights."""
@@ -297,12 +297,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     def _penalties(self, n_targets: int) -> FloatArray:
         if np.ndim(self.alpha) == 0:
             return np.full(n_targets, check_number("alpha", self.alpha, at_least=0.0, finite=True))
-        found = np.array(
+        penalties = np.array(
             [check_number("alpha", one, at_least=0.0, finite=True) for one in np.ravel(self.alpha).tolist()]
         )
-        if found.size not in (1, n_targets):
-            raise ValueError(f"alpha must be one number or one for each of the {n_targets} targets, got {found.size}.")
-        return np.broadcast_to(found, (n_targets,)).copy()
+        if penalties.size not in (1, n_targets):
+            raise ValueError(
+                f"alpha must be one number or one for each of the {n_targets} targets, got {penalties.size}."
+            )
+        return np.broadcast_to(penalties, (n_targets,)).copy()
 
     def _shaped(self, columns: FloatArray) -> FloatArray:
         return np.ascontiguousarray(columns if self._has_columns else columns[:, 0])
@@ -318,14 +320,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         """Residuals of machines each trained without its row, in closed form."""
         check_is_fitted(self, "X_fit_")
         if not hasattr(self, "_loo"):
-            found = np.full(self._coefficients.shape, np.nan)
-            found[self._rows] = ridge.leave_one_out(
+            residuals = np.full(self._coefficients.shape, np.nan)
+            residuals[self._rows] = ridge.leave_one_out(
                 self._gram_of_fit(),
                 self._solved,
                 n_jobs=self.n_jobs,
                 memory_limit=self.memory_limit,
             )
-            self._loo = found
+            self._loo = residuals
         return self._shaped(self._loo)
 
     def predict(self, X: Any) -> FloatArray:

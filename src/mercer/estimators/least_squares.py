@@ -161,8 +161,8 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
 
             def without(remaining: IndexArray, out: IndexArray) -> FloatArray:
                 there = rows[remaining]
-                found = least_squares.solve(table[there], labels.signs[there], alpha, labels.weights[there])
-                return table[rows[out]] @ found.w + found.bias
+                weights = least_squares.solve(table[there], labels.signs[there], alpha, labels.weights[there])
+                return table[rows[out]] @ weights.w + weights.bias
 
             if self.calibration_values_ == FOLDS:
                 self._calibrate(by_folds(labels.folds, fitted.bias.size, without), labels, "ovr")

@@ -206,7 +206,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
                 weights, signs = labels.weights[labels.rows], targets[labels.rows]
 
                 def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
-                    own = ridge.solve(
+                    solution = ridge.solve(
                         gram.restrict(remaining),
                         Objective(Squared(signs[remaining]), weights[remaining], penalty, has_bias=True),
                         n_jobs=self.n_jobs,
@@ -214,8 +214,8 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
                         check=check,
                     )
                     beta = np.zeros_like(signs)
-                    beta[remaining] = own.beta
-                    return gram.matvec(beta, out, check) + own.bias
+                    beta[remaining] = solution.beta
+                    return gram.matvec(beta, out, check) + solution.bias
 
                 return by_folds(labels.folds, penalty.size, fit, check)
 
@@ -253,15 +253,15 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         """Return the leave-one-out decision values, (n, n_machines); `gram` is that of the fit, if it still exists."""
         if not hasattr(self, "_loo"):
             rows = self._labels.rows
-            found = np.full(self._coefficients.shape, np.nan)
-            found[rows] = self._labels.signs[rows] - ridge.leave_one_out(
+            values = np.full(self._coefficients.shape, np.nan)
+            values[rows] = self._labels.signs[rows] - ridge.leave_one_out(
                 self._gram_of_fit() if gram is None else gram,
                 self._solved,
                 n_jobs=self.n_jobs,
                 memory_limit=self.memory_limit,
                 check=check,
             )
-            self._loo = found
+            self._loo = values
         return self._loo
 
     @property

@@ -304,5 +304,5 @@ class LinearSVC(ByScores, FitsFiles):
         weights, n_classes = labels.class_weight, labels.classes.size
         if n_classes == 2:
             return [spec.problem(rows, 1, weights)]
-        own = np.where(np.eye(n_classes, dtype=bool), weights, 1.0)  # LIBLINEAR weighs the rest by 1
-        return [spec.problem(rows, number, own[number]) for number in range(n_classes)]
+        class_factors = np.where(np.eye(n_classes, dtype=bool), weights, 1.0)  # LIBLINEAR weighs the rest by 1
+        return [spec.problem(rows, number, class_factors[number]) for number in range(n_classes)]

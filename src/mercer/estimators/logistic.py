@@ -239,21 +239,21 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             return
         weights, began = labels.weights, time.perf_counter()
         positive = (1,) if labels.classes.size == 2 else range(labels.classes.size)
-        started, found = self._starts([spec.problem(rows, k) for k in positive]), []
+        started, solutions = self._starts([spec.problem(rows, k) for k in positive]), []
         with control.interruption:
             for number, k in enumerate(positive):
-                own = TableRows(rows.table, (labels.codes == k).astype(np.float64), weights, table.squares)
+                class_rows = TableRows(rows.table, (labels.codes == k).astype(np.float64), weights, table.squares)
                 last = started[number]
                 start = None if last is None else _of_pair(last)
                 left = control.after(time.perf_counter() - began, 0).for_machine(number, len(positive))
                 about = {"memory_limit": self.memory_limit, "n_jobs": self.n_jobs}
-                one = solve(spec.softmax_problem(own, 2), left, start=start, **about)
-                found.append(
+                one = solve(spec.softmax_problem(class_rows, 2), left, start=start, **about)
+                solutions.append(
                     replace(one, w=one.w[:, 1] - one.w[:, 0], beta=np.ascontiguousarray(np.asarray(one.beta[:])[:, 1]))
                 )
-        w = np.array([one.w for one in found])
+        w = np.array([one.w for one in solutions])
         normals, biases = w[:, : rows.p], w[:, rows.p] if spec.bias else np.zeros(len(w))
-        self._hold(normals, biases, LinearSolutions(found), rows, table)
+        self._hold(normals, biases, LinearSolutions(solutions), rows, table)
 
     def _asked(self) -> ForLogisticRegression:
         """Check the parameters, and return the specification of the problem."""

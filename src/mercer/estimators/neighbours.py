@@ -149,7 +149,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         self.spec_ = ForKernelNeighborsClassifier(n_neighbors=wanted, every_row=self.prototypes == "all")
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.kernel_, self.prototype_indices_ = kernel, chosen
-        self._codes, self._own = labels.codes[chosen], kernel.diag(stored_rows)
+        self._codes, self._diagonal = labels.codes[chosen], kernel.diag(stored_rows)
         self.X_fit_ = (
             stored_rows.stored if isinstance(stored_rows, (ObjectRows, Structured, Vectors)) else np.empty((0, 0))
         )
@@ -236,8 +236,8 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
 
     def _nearest(self, X: Any) -> tuple[FloatArray, IndexArray]:
         data: Data = self._new_rows(X)
-        count = min(self.spec_.n_neighbors, self._own.size)
+        count = min(self.spec_.n_neighbors, self._diagonal.size)
         if isinstance(data, Precomputed):
-            return nearest_by_values(data, self.prototype_indices_, self._own, count)
+            return nearest_by_values(data, self.prototype_indices_, self._diagonal, count)
         prototypes = restored_rows(self.kernel_, self.X_fit_)
-        return nearest(self.kernel_, data, prototypes, self._own, count, n_jobs=self.n_jobs)
+        return nearest(self.kernel_, data, prototypes, self._diagonal, count, n_jobs=self.n_jobs)

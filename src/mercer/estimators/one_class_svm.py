@@ -234,7 +234,7 @@ class OneClassSVM(NoveltyDetector):
         """Warn if the kernel is the reason that fewer rows than `share` are outside; return whether it is."""
         evidence = self._solutions[0].evidence
         assert evidence is not None
-        gram = evidence.whole()
+        gram = evidence.full_gram()
         values, lengths = gram.block(border.tied[:1], border.tied)[0], gram.diag()[border.tied]
         scale = np.sqrt(np.abs(lengths[0] * lengths))
         apart = np.abs(values - scale) > _SAME * scale

@@ -149,7 +149,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         self.spec_ = ForParzenClassifier()
         alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
         coefficients = (alpha * labels.weights[:, None])[labels.rows]
-        self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))
+        self._store_fit(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))
         if self._has_probabilities():
             gram = self._gram_of_fit()
             self._choose_values(labels)

@@ -437,8 +437,8 @@ def _problems(spec: ForLinearSVC, table: Any, labels: Labels, factors: FloatArra
     n_classes = labels.classes.size
     if n_classes == 2:
         return [spec.problem(rows, 1, factors)]
-    own = np.where(np.eye(n_classes, dtype=bool), factors, 1.0)
-    return [spec.problem(rows, number, own[number]) for number in range(n_classes)]
+    class_factors = np.where(np.eye(n_classes, dtype=bool), factors, 1.0)
+    return [spec.problem(rows, number, class_factors[number]) for number in range(n_classes)]
 
 
 def _scales_of(table: Any) -> str:

@@ -216,11 +216,11 @@ class KernelPerceptron(ByPairs):
             raise ValueError(f'form="primal" keeps the normal vector, which takes kernel="linear", got {kernel!r}.')
         used, weights = labels.rows, labels.weights[labels.rows]
         vectors = data.rows(used).float64() if primal and isinstance(data, Vectors) else None
-        gram = self._gram(kernel, data, used, keep=CachePolicy.EXPENSIVE)
+        gram = self._gram(kernel, data, used, cache_policy=CachePolicy.EXPENSIVE)
         self._warn_if_constant(gram)
         tasks = training.make_tasks(labels.codes[used], labels.classes.size, self.multi_class)
         beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
-        found = []
+        solutions = []
         began = time.perf_counter()
         control = Control(Limits(max_seconds=seconds), self.callback, Interruption(self._search))
         with control.interruption:
@@ -236,21 +236,21 @@ class KernelPerceptron(ByPairs):
                 )
                 beta[task.rows, column] = one.alpha * one.weights * task.signs
                 alpha[column, used[task.rows]] = one.alpha
-                found.append(one)
+                solutions.append(one)
         self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
         self.class_weight_ = labels.class_weight
         self.spec_ = ForKernelPerceptron()
-        self._keep(data, used, beta, np.zeros(len(tasks)))
+        self._store_fit(data, used, beta, np.zeros(len(tasks)))
         self.dual_coef_, self.alpha_ = np.ascontiguousarray(self._coefficients.T), alpha
         self.__dict__.pop("coef_", None)
         if primal:
-            self.coef_ = np.array([one.w for one in found])
-        self.n_mistakes_ = np.array([one.n_mistakes for one in found])
-        self.n_passes_ = np.array([one.n_passes for one in found])
-        pairs = list(zip(found, tasks, strict=True))
+            self.coef_ = np.array([one.w for one in solutions])
+        self.n_mistakes_ = np.array([one.n_mistakes for one in solutions])
+        self.n_passes_ = np.array([one.n_passes for one in solutions])
+        pairs = list(zip(solutions, tasks, strict=True))
         self.criterion_ = np.array([one.criterion(task.signs) for one, task in pairs])
         self.separated_ = np.array([one.separates(task.signs) for one, task in pairs])
-        stopped = [one.stopped for one in found if one.stopped is not None]
+        stopped = [one.stopped for one in solutions if one.stopped is not None]
         if stopped:
             warn_user(
                 f"KernelPerceptron ended as `{stopped[0]}` after {int(self.n_mistakes_.sum())} mistakes, before its "
@@ -267,12 +267,12 @@ class KernelPerceptron(ByPairs):
             )
         if self._has_probabilities() and not stopped:
 
-            def without_rows(number: int, task: training.Task, own: Gram, check: Check) -> FloatArray:
-                return perceptron.loo_values(found[number], task.signs, own, max_passes=passes, check=check)
+            def without_rows(number: int, task: training.Task, view: Gram, check: Check) -> FloatArray:
+                return perceptron.loo_values(solutions[number], task.signs, view, max_passes=passes, check=check)
 
-            def learnt(task: training.Task, own: Gram, check: Check) -> tuple[FloatArray, float]:
+            def learnt(task: training.Task, view: Gram, check: Check) -> tuple[FloatArray, float]:
                 checked = Control(callback=lambda _: check())
-                one = perceptron.learn(task.signs, own, weights=weights[task.rows], max_passes=passes, control=checked)
+                one = perceptron.learn(task.signs, view, weights=weights[task.rows], max_passes=passes, control=checked)
                 return one.alpha * one.weights * task.signs, 0.0
 
             self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, seconds, began, refits=False)

@@ -191,8 +191,8 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         from sklearn.cluster import KMeans  # takes long
 
         total = np.bincount(which.ravel(), weights=weights)
-        found = KMeans(wanted, n_init=1, random_state=random).fit(distinct, sample_weight=total)
-        return np.unique(found.cluster_centers_, axis=0)
+        clusters = KMeans(wanted, n_init=1, random_state=random).fit(distinct, sample_weight=total)
+        return np.unique(clusters.cluster_centers_, axis=0)
 
     def _columns(self, data: Vectors) -> FloatArray:
         return gram_matrix(self.kernel_, data, as_data(self.centers_).like(data), n_jobs=self.n_jobs)

@@ -428,7 +428,7 @@ class SVC(ChangesRows, MarginClassifier):
         tasks = training.make_tasks(codes, self.classes_.size, self.machines_.scheme)
         if isinstance(machine_spec, specs.ForJointSVC):
             return tasks, [(problems.joint(codes, self.classes_.size, penalties), np.arange(codes.size))]
-        whole = problems.c_svc_each(
+        stacked = problems.c_svc_each(
             tasks.signs,
             penalties[tasks.rows],
             tasks.sizes,
@@ -436,7 +436,7 @@ class SVC(ChangesRows, MarginClassifier):
             bias=machine_spec.bias,
             one_sided=True,
         )
-        return tasks, [(problem, task.rows) for problem, task in zip(whole, tasks, strict=True)]
+        return tasks, [(problem, task.rows) for problem, task in zip(stacked, tasks, strict=True)]
 
     def _solve_change(self, change: Change) -> list[Evaluation | None]:
         control = self._control()

@@ -145,8 +145,8 @@ def made_largest_formula(p: Node, place: Node) -> Node:
     """
     k = p.width
     is_chosen = join("equals", constant(np.arange(k)), place)
-    own = total(p * is_chosen)
+    chosen_share = total(p * is_chosen)
     falling = columns(Sorted(k, choose(is_chosen, -1.0, p)), np.arange(k - 1))
-    with_others = (linear(falling, np.tri(k - 1)) + own) * constant(1.0 / np.arange(2, k + 1))
-    level = join("larger", own, largest(with_others))
+    with_others = (linear(falling, np.tri(k - 1)) + chosen_share) * constant(1.0 / np.arange(2, k + 1))
+    level = join("larger", chosen_share, largest(with_others))
     return choose(is_chosen, level, join("smaller", p, level))

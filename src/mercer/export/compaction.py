@@ -181,10 +181,10 @@ class _Projection:
 
     def __init__(self, gram: Gram, rows: IndexArray, machines: IndexArray, coefficients: FloatArray) -> None:
         self.rows, self.machines, self._coefficients = rows, machines, coefficients
-        own = gram.restrict(rows)
-        self._residual = own.matvec(coefficients)
+        view = gram.restrict(rows)
+        self._residual = view.matvec(coefficients)
         self.squares = np.einsum("it,it->t", coefficients, self._residual)
-        self._left = own.diag()
+        self._left = view.diag()
         self._least = _NOISE * self._left
         self._factor = np.empty((_GROWTH, rows.size))
         self._shares: list[FloatArray] = []
@@ -228,10 +228,10 @@ class _Projection:
             triangle = self._factor[: len(self._chosen)][:, self._chosen]
             table[self._chosen] = solve_triangular(triangle, np.array(self._shares), check_finite=False)
         change = self._coefficients - table
-        own = gram.restrict(self.rows)
-        squares = np.einsum("it,it->t", change.astype(np.longdouble), long_product(own, change)).astype(np.float64)
-        mass = np.sqrt(own.magnitudes()) @ np.abs(change)
-        error = _SAFETY * (own.roundoff + 1.0) * np.finfo(np.float64).eps * mass**2
+        view = gram.restrict(self.rows)
+        squares = np.einsum("it,it->t", change.astype(np.longdouble), long_product(view, change)).astype(np.float64)
+        mass = np.sqrt(view.magnitudes()) @ np.abs(change)
+        error = _SAFETY * (view.roundoff + 1.0) * np.finfo(np.float64).eps * mass**2
         return table, np.sqrt(np.maximum(squares, 0.0) + error)
 
 
@@ -275,15 +275,15 @@ def _joined(
     classes = np.arange(coefficients.counts.size).repeat(coefficients.counts)
     machines = pairs_with(coefficients.counts.size)[classes]  # machine of each entry of the table
     table = np.zeros_like(coefficients.table)
-    for one, (own, _) in zip(projections, tables, strict=True):
+    for one, (projected, _) in zip(projections, tables, strict=True):
         rows, places = np.nonzero(machines[one.rows] == one.machines[0])
-        table[one.rows[rows], places] = own[rows, 0]
+        table[one.rows[rows], places] = projected[rows, 0]
     counts = np.bincount(classes[chosen], minlength=coefficients.counts.size)
     return PairCoefficients(table[chosen], counts)
 
 
 def _joined_bounds(projections: list[_Projection], tables: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     bounds = np.zeros(sum(one.machines.size for one in projections))
-    for one, (_, own) in zip(projections, tables, strict=True):
-        bounds[one.machines] = own
+    for one, (_, bounds_of_machine) in zip(projections, tables, strict=True):
+        bounds[one.machines] = bounds_of_machine
     return bounds

@@ -56,8 +56,8 @@ class RowFormulas:
                 return total(viewed) + constant(given.sum(axis=1))
             return pairs(op, viewed, given)
 
-        found = _interpreted(program, tile)
-        return found if found.width == rows.n else found + constant(np.zeros(rows.n))
+        terms = _interpreted(program, tile)
+        return terms if terms.width == rows.n else terms + constant(np.zeros(rows.n))
 
     def length(self, kernel: Kernel) -> Node:
         """Return k(x, x)."""

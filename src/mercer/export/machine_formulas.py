@@ -205,11 +205,11 @@ def _products(step: Any, row: Node) -> Node:
     factors = step.column_products()
     ones = concatenate([row, constant(1.0)])
     degree = max((len(one) for one, _ in factors), default=0)
-    found: Node = constant(np.array([scale for _, scale in factors]))
+    products: Node = constant(np.array([scale for _, scale in factors]))
     for k in range(degree):
-        found = found * columns(ones, [one[k] if k < len(one) else row.width for one, _ in factors])
+        products = products * columns(ones, [one[k] if k < len(one) else row.width for one, _ in factors])
     rotation = getattr(step, "_rotation", None)
-    return found if rotation is None else linear(found, rotation.toarray().T)
+    return products if rotation is None else linear(products, rotation.toarray().T)
 
 
 def machine_outputs(machine: Any, row: Node) -> Outputs:
@@ -291,10 +291,10 @@ def _raw_values(machine: Any, row: Node) -> tuple[Node, RowFormulas]:
 
 
 def _rows(kernel: Kernel, stored: Any) -> Vectors:
-    found = restored_rows(kernel, stored)
-    if not isinstance(found, Vectors):
+    rows = restored_rows(kernel, stored)
+    if not isinstance(rows, Vectors):
         raise NotExportableError(f"{kernel!r} has no formula of the columns of a row: its rows are not numbers.")
-    return found
+    return rows
 
 
 def _novelty_outputs(machine: Any, raw: Node, formulas: RowFormulas) -> Outputs:
@@ -311,9 +311,9 @@ def _neighbour_outputs(machine: KernelNeighborsClassifier, row: Node) -> Outputs
     if isinstance(kernel, RBF | Linear):  # distances between the rows have the same order, and more digits
         away = pairs(Op.SQDIST, row, prototypes.dense())
     else:
-        away = formulas.values(kernel, prototypes) * -2.0 + constant(machine._own)
+        away = formulas.values(kernel, prototypes) * -2.0 + constant(machine._diagonal)
     k = machine.classes_.size
-    votes = Votes(k, away, machine._codes, min(machine.spec_.n_neighbors, machine._own.size))
+    votes = Votes(k, away, machine._codes, min(machine.spec_.n_neighbors, machine._diagonal.size))
     weighted = votes * constant(machine.class_weight_)
     shares = weighted / total(weighted)
     return Outputs(None, place_of_largest(shares), shares, machine.classes_, shares)

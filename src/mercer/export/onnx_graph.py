@@ -92,13 +92,13 @@ class Tensors:
 
     def __init__(self, graph: Graph, row: str) -> None:
         self.graph, self._row = graph, row
-        self._known: dict[Node, str] = {}
+        self._name_of: dict[Node, str] = {}
 
     def of(self, node: Node) -> str:
         """Return the tensor of a node; that of a constant has a single row."""
-        if node not in self._known:
-            self._known[node] = self._computed(node)
-        return self._known[node]
+        if node not in self._name_of:
+            self._name_of[node] = self._computed(node)
+        return self._name_of[node]
 
     def every_row(self, node: Node) -> str:
         """Return the tensor of a node, with a row for each row of the input even if it is constant."""

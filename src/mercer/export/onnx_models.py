@@ -56,29 +56,29 @@ class _Output(NamedTuple):
 
     def tensor(self, tensors: Tensors) -> str:
         """Return the tensor that holds the output."""
-        found = tensors.every_row(self.node)
+        node_tensor = tensors.every_row(self.node)
         if self.labels is None:
-            return found
+            return node_tensor
         graph = tensors.graph
-        place = graph.add("Squeeze", [found, graph.constant(np.array([1]))])
+        place = graph.add("Squeeze", [node_tensor, graph.constant(np.array([1]))])
         place = graph.add("Cast", place, to=TensorProto.INT64)
         return graph.add("Gather", [graph.constant(self.labels), *place], axis=0)[0]
 
 
 def _outputs(formula: MachineFormula) -> list[_Output]:
     """Return the outputs of a machine, named as skl2onnx names them."""
-    found = []
+    outputs = []
     if formula.place is not None:
         labels = np.array([-1, 1]) if formula.classes is None else _labels(formula.classes)
-        found.append(
+        outputs.append(
             _Output("label", formula.place, _TYPES["U" if labels.dtype == object else labels.dtype.kind], labels)
         )
     if formula.probabilities is not None:
-        found.append(_Output("probabilities", formula.probabilities, TensorProto.DOUBLE))
+        outputs.append(_Output("probabilities", formula.probabilities, TensorProto.DOUBLE))
     if formula.values is not None:
         name = "variable" if formula.kind == "regressor" else "scores"
-        found.append(_Output(name, formula.values, TensorProto.DOUBLE))
-    return found
+        outputs.append(_Output(name, formula.values, TensorProto.DOUBLE))
+    return outputs
 
 
 def _labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -202,9 +202,9 @@ def _set_map_shapes(operator: Any) -> None:
 
 def _convert_map(scope: Any, operator: Any, container: Any) -> None:
     graph, step = _Container(scope, container), operator.raw_operator
-    found = Tensors(graph, _doubles(operator, graph)).every_row(transformed(step, Input(int(step.n_features_in_))))
+    features = Tensors(graph, _doubles(operator, graph)).every_row(transformed(step, Input(int(step.n_features_in_))))
     name = scope.get_unique_operator_name("mercer_output")
-    container.add_node("Identity", [found], [operator.outputs[0].full_name], name=name)
+    container.add_node("Identity", [features], [operator.outputs[0].full_name], name=name)
 
 
 def _doubles(operator: Any, graph: Graph) -> str:

@@ -360,16 +360,16 @@ class _Body:
         lines: list[str] = []
         return lines, self._expression(node, lines, {})
 
-    def _expression(self, node: Node, lines: list[str], known: dict[Node, str]) -> str:
+    def _expression(self, node: Node, lines: list[str], name_of: dict[Node, str]) -> str:
         if isinstance(node, Constant) and node.width == 1:
             return literal(float(node.values[0]))
         if node in self._arrays:
             return f"{self._arrays[node]}[{'i' if node.width > 1 else '0'}]"
-        if node not in known:
-            known[node] = self._computed(node, lines, known)
-        return known[node]
+        if node not in name_of:
+            name_of[node] = self._computed(node, lines, name_of)
+        return name_of[node]
 
-    def _computed(self, node: Node, lines: list[str], known: dict[Node, str]) -> str:
+    def _computed(self, node: Node, lines: list[str], name_of: dict[Node, str]) -> str:
         language, name = self.language, self._name("v")
         if isinstance(node, Pairs):
             row, table, width = self._arrays[node.of], self.writer.table(node.table), node.of.width
@@ -381,12 +381,12 @@ class _Body:
             case Columns():
                 value = f"{self._arrays[node.of]}[{self.writer.table(node.places, 'int')}[i]]"
             case Pointwise():
-                value = self._of_one(node, self._expression(node.of, lines, known))
+                value = self._of_one(node, self._expression(node.of, lines, name_of))
             case Join():
-                sides = (self._expression(one, lines, known) for one in (node.left, node.right))
+                sides = (self._expression(one, lines, name_of) for one in (node.left, node.right))
                 value = _JOINED[node.function].format(*sides)
             case Choice():
-                condition, first, second = (self._expression(one, lines, known) for one in operands(node))
+                condition, first, second = (self._expression(one, lines, name_of) for one in operands(node))
                 value = f"{condition} != 0.0 ? {first} : {second}"
             case _:
                 raise AssertionError(node)

@@ -136,8 +136,8 @@ class RandomFourier(HoldsKernel, DenseMap):
         spec = as_kernel(self.kernel, gamma=self.gamma)
         spectrum = _SPECTRA.get(type(spec))
         if spectrum is None:
-            known = ", ".join(kernel.__name__ for kernel in _SPECTRA)
-            raise TypeError(f"random Fourier features are known for {known}, got {spec!r}: take Nystroem for others.")
+            kernels = ", ".join(kernel.__name__ for kernel in _SPECTRA)
+            raise TypeError(f"random Fourier features are known for {kernels}, got {spec!r}: take Nystroem for others.")
         if self.orthogonal and isinstance(spec, Laplacian):
             raise ValueError("orthogonal=True is for kernels of |x - z|, got a Laplacian: set orthogonal=False.")
         random = check_random_state(self.random_state)
@@ -161,11 +161,11 @@ class RandomFourier(HoldsKernel, DenseMap):
                 waves = (rows.rows(part).float64() @ self.frequencies_.T).astype(rows.dtype, copy=False)
             if not np.isfinite(waves).all():
                 raise ValueError(f"arguments of cosines of {self!r} overflow {rows.dtype}: scale the columns")
-            found = block[: part.stop - first]
-            np.cos(waves, out=found[:, :m])
-            np.sin(waves, out=found[:, m:])
-            found /= np.sqrt(m)
-            yield part, found
+            features = block[: part.stop - first]
+            np.cos(waves, out=features[:, :m])
+            np.sin(waves, out=features[:, m:])
+            features /= np.sqrt(m)
+            yield part, features
 
 
 def _made_orthogonal(frequencies: FloatArray, random: np.random.RandomState) -> FloatArray:

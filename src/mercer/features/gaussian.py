@@ -120,8 +120,8 @@ class GaussianBasis(DenseMap):
 
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-                    found = KMeans(min(wanted, rows.n), n_init=1, random_state=random).fit(_narrow(rows.stored))
-                return np.unique(found.cluster_centers_, axis=0)
+                    clusters = KMeans(min(wanted, rows.n), n_init=1, random_state=random).fit(_narrow(rows.stored))
+                return np.unique(clusters.cluster_centers_, axis=0)
         raise ValueError(f'centers must be "kmeans", "random" or an array of shape (m, p), got {self.centers!r}.')
 
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:

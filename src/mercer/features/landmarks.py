@@ -29,14 +29,14 @@ def kmeans_plus_plus(gram: Gram, n_landmarks: int, random: Random) -> IndexArray
     It is the seeding of k-means in feature space [Arthur & Vassilvitskii 2007]. It costs n kernel values for each
     landmark, and 8 n bytes. It stops early if the images of all rows are among the landmarks.
     """
-    own = gram.diag()
+    diagonal = gram.diag()
     chosen = [int(random.randint(gram.n))]
     distances = np.full(gram.n, np.inf)
     while True:
         column = gram.block(rows=np.array(chosen[-1:]))[0]
-        np.minimum(distances, own + own[chosen[-1]] - 2.0 * column, out=distances)
+        np.minimum(distances, diagonal + diagonal[chosen[-1]] - 2.0 * column, out=distances)
         distances[chosen] = 0.0
-        if len(chosen) == n_landmarks or not np.any(distances > _NOISE * np.abs(own)):
+        if len(chosen) == n_landmarks or not np.any(distances > _NOISE * np.abs(diagonal)):
             return np.array(chosen, dtype=np.int64)
         chosen.append(_drawn(distances, 1, random)[0])
 

@@ -16,7 +16,7 @@ from mercer.data.arguments import check_choice
 from mercer.features.feature_map import FeatureMap
 from mercer.features.monomials import Monomials, Rule
 from mercer.kernels import Gamma, Polynomial
-from mercer.kernels.parameters import number, whole
+from mercer.kernels.parameters import integer, number
 
 _RULES: dict[str, Rule] = {"monomials": "repeated", "ordered": "ordered", "harmonic": "repeated"}
 
@@ -266,7 +266,7 @@ class PolynomialBasis(_Polynomials):
         self.include_bias = include_bias
 
     def _learn(self, rows: Data) -> None:
-        degree = whole("degree", self.degree)
+        degree = integer("degree", self.degree)
         if degree < 1:
             raise ValueError(f"degree must be >= 1, got {degree}: degree 0 leaves nothing of the columns.")
         self._products = Monomials(rows.p, degree, "distinct" if self.interaction_only else "repeated")

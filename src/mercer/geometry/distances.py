@@ -57,18 +57,18 @@ def kernel_distance(
     >>> kernel_distance(RBF(gamma=1.0), [[0.0]], [[0.0], [1.0], [100.0]]).round(4)
     array([[0.    , 1.1244, 1.4142]])
     """
-    found, left = kernel_and_rows(kernel, X)
-    right = left if Z is None else as_rows(found, Z)
-    own = found.diag(left)
-    other = own if Z is None else found.diag(right)
+    fixed, left = kernel_and_rows(kernel, X)
+    right = left if Z is None else as_rows(fixed, Z)
+    diagonal = fixed.diag(left)
+    other = diagonal if Z is None else fixed.diag(right)
     distances = np.empty((left.n, right.n))
-    for part, block in blocks(found, left, right, out=distances, n_jobs=n_jobs):
+    for part, block in blocks(fixed, left, right, out=distances, n_jobs=n_jobs):
         with np.errstate(over="ignore", invalid="ignore"):
-            sizes = np.abs(own[part, None]) + np.abs(other)
+            sizes = np.abs(diagonal[part, None]) + np.abs(other)
             block *= -2.0
-            block += own[part, None]
+            block += diagonal[part, None]
             block += other
-        _check(found, finite(found, block), sizes, part.start)
+        _check(fixed, finite(fixed, block), sizes, part.start)
         np.maximum(block, 0.0, out=block)
         if not squared:
             np.sqrt(block, out=block)

@@ -109,9 +109,9 @@ def gram_matrix(kernel: KernelLike, X: Any, Z: Any = None, *, n_jobs: int | None
     array([[2., 2.],
            [2., 6.]])
     """
-    found, left = kernel_and_rows(kernel, X)
-    right = left if Z is None else as_rows(found, Z)
+    fixed, left = kernel_and_rows(kernel, X)
+    right = left if Z is None else as_rows(fixed, Z)
     values = np.empty((left.n, right.n))
-    for _ in blocks(found, left, right, out=values, n_jobs=n_jobs):
+    for _ in blocks(fixed, left, right, out=values, n_jobs=n_jobs):
         pass
     return values

@@ -75,8 +75,8 @@ def select_backend(
         blocks = by_python()
         return blocks, f"{kernel!r} runs as native blocks of rows ({select_isa()}, {blocks.n_threads} threads)"
     if program is None and kernel.calls_function and 8 * data.n**2 <= matrix_bytes:
-        whole = EvaluatedBackend(kernel, data, n_jobs=n_jobs)
-        return whole, f"{kernel!r} is called once with all rows, and its values stay in memory"
+        evaluated = EvaluatedBackend(kernel, data, n_jobs=n_jobs)
+        return evaluated, f"{kernel!r} is called once with all rows, and its values stay in memory"
     if program is None:
         return by_python(), f"{kernel!r} has no tile program, so Python evaluates it by blocks of rows"
     if len(program) > MAX_PROGRAM or stack_depth(program) > MAX_STACK:

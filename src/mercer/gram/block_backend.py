@@ -138,13 +138,13 @@ class BlockBackend(Backend):
             return [evaluate(chunk) for chunk in chunks]
         # Ctrl-C reaches this thread alone: what the kernel derives from all rows is found here, by one value.
         self._kernel.block(left.rows([0]), right.rows([0]))
-        found: list[Any] = [None] * len(chunks)
+        results: list[Any] = [None] * len(chunks)
         waiting = iter(range(len(chunks)))  # advanced by one thread at a time: the interpreter sees to that
 
         def work() -> None:
             try:
                 for i in waiting:
-                    found[i] = evaluate(chunks[i])
+                    results[i] = evaluate(chunks[i])
             except BaseException:
                 for _ in waiting:  # no thread is to begin another part
                     pass
@@ -155,7 +155,7 @@ class BlockBackend(Backend):
             work()
         for helper in helpers:
             helper.result()  # raises what it raised
-        return found
+        return results
 
 
 def _parts(n: int, size: int) -> list[slice]:

@@ -45,9 +45,9 @@ class CachedRows:
         if wanted.size > self.capacity:
             return None
         self._clock += 1
-        found = self._slots[wanted]
-        self._last_used[found[found >= 0]] = self._clock
-        missing = wanted[found < 0]
+        slots = self._slots[wanted]
+        self._last_used[slots[slots >= 0]] = self._clock
+        missing = wanted[slots < 0]
         if missing.size:
             self._take(missing, evaluate)
         return self._slots[rows]

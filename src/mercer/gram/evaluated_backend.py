@@ -83,10 +83,10 @@ class EvaluatedBackend(Backend):
         values are kept.
         """
         rows = Precomputed(matrix)
-        found = rows.asymmetry()
-        if found is None:
+        asymmetry = rows.asymmetry()
+        if asymmetry is None:
             return rows.symmetric()
-        i, j, difference = found
+        i, j, difference = asymmetry
         if difference > _ASYMMETRY * np.abs(matrix).max():
             raise ValueError(
                 f"the kernel function of {self._kernel!r} must be symmetric, but it returned {matrix[i, j]:g} for rows "

@@ -55,11 +55,11 @@ def cholesky(matrix: RealArray, check: Check = no_check) -> bool:
         matrix[:] = factor
         return not info
     for first, last in _updated_blocks(matrix, check):
-        own = slice(first, last)
-        block, info = factorise(matrix[own, own], lower=1, clean=1)
+        panel = slice(first, last)
+        block, info = factorise(matrix[panel, panel], lower=1, clean=1)
         if info:
             return False
-        matrix[own, own] = block
+        matrix[panel, panel] = block
         _solve_below(matrix, first, last, last, check)
     return True
 
@@ -89,14 +89,14 @@ def independent(matrix: FloatArray, tol: float, check: Check = no_check) -> tupl
     n = matrix.shape[0]
     order, is_chosen = np.arange(n), np.zeros(n, dtype=bool)
     for first, last in _updated_blocks(matrix, check):
-        own = slice(first, last)
+        panel = slice(first, last)
         rank, places = 0, np.arange(last - first)
-        if float(np.diagonal(matrix[own, own]).max()) > tol:  # LAPACK does not compare the first pivot
-            block, pivots, rank, _ = lapack.dpstrf(matrix[own, own], lower=1, tol=tol)
-            matrix[own, own], places = block, pivots.astype(np.int64) - 1
-        order[own] = order[first + places]
-        matrix[own, :first] = matrix[first + places, :first]
-        matrix[last:, own] = matrix[last:, first + places]
+        if float(np.diagonal(matrix[panel, panel]).max()) > tol:  # LAPACK does not compare the first pivot
+            block, pivots, rank, _ = lapack.dpstrf(matrix[panel, panel], lower=1, tol=tol)
+            matrix[panel, panel], places = block, pivots.astype(np.int64) - 1
+        order[panel] = order[first + places]
+        matrix[panel, :first] = matrix[first + places, :first]
+        matrix[last:, panel] = matrix[last:, first + places]
         _solve_below(matrix, first, first + rank, last, check)
         matrix[first:, first + rank : last] = 0.0  # columns of dependent vectors have no effect
         is_chosen[first : first + rank] = True

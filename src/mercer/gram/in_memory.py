@@ -61,7 +61,7 @@ class _Probes:
     def errors_of(
         self, values: FloatArray, rows: IndexArray, coefficients: FloatArray, firsts: IndexArray
     ) -> FloatArray:
-        vectors, products = self._known
+        vectors, products = self._known_products
         apart = np.einsum("ki,mi->km", vectors, values)
         apart -= np.add.reduceat(products.take(rows, axis=1) * coefficients, firsts, axis=1)
         largest: FloatArray = _UNLIKELY * np.abs(apart).max(axis=0)
@@ -73,7 +73,7 @@ class _Probes:
         return self._matrix.diagonal().astype(np.float64)
 
     @lazy_property
-    def _known(self) -> tuple[FloatArray, FloatArray]:
+    def _known_products(self) -> tuple[FloatArray, FloatArray]:
         n = self._matrix.shape[0]
         vectors = np.random.default_rng(0).standard_normal((_PROBES, n))
         products = np.zeros_like(vectors)
@@ -152,5 +152,5 @@ class InMemoryBackend(Backend):
 def _columns(rows: Data, chosen: IndexArray | None) -> tuple[Any, IndexArray]:
     """Return the whole matrix, and the numbers of the chosen rows (and columns) in it."""
     assert isinstance(rows, Precomputed)
-    own = rows.own_columns()
-    return rows.whole, np.ascontiguousarray(own if chosen is None else own[chosen], dtype=np.int64)
+    columns = rows.own_columns()
+    return rows.whole, np.ascontiguousarray(columns if chosen is None else columns[chosen], dtype=np.int64)

@@ -83,9 +83,9 @@ class Layout:
             If a map returns another number of features than for the training rows, or if entries are negative and the
             kernel does not allow that.
         """
-        known = self._converted.get(id(data))
-        if known is not None:
-            return known[1]
+        converted = self._converted.get(id(data))
+        if converted is not None:
+            return converted[1]
         given = data if self._form is None else self._form.of(data)
         if not isinstance(given, Vectors):
             raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")

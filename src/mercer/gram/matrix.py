@@ -76,7 +76,7 @@ class Gram:
         data: Data,
         *,
         memory_limit: int | None = None,
-        keep: CachePolicy = CachePolicy.NONE,
+        cache_policy: CachePolicy = CachePolicy.NONE,
         n_jobs: int | None = None,
         backend: Backend | None = None,
     ) -> None:
@@ -89,7 +89,7 @@ class Gram:
             )
         else:
             reason = f"{kernel!r} is evaluated by the {type(backend).__name__} it was given"
-        self._store = Store(kernel, data, limit, keep, backend, reason)
+        self._store = Store(kernel, data, limit, cache_policy, backend, reason)
         self._idx: IndexArray | None = None
         self._beside = 0
 
@@ -228,8 +228,8 @@ class Gram:
     def in_memory_rows(self) -> IndexArray:
         """Return the numbers of these rows (and columns) in the matrix in memory."""
         assert isinstance(self.data, Precomputed)
-        own = self.data.own_columns()
-        return np.ascontiguousarray(own if self._idx is None else own[self._idx], dtype=np.int64)
+        columns = self.data.own_columns()
+        return np.ascontiguousarray(columns if self._idx is None else columns[self._idx], dtype=np.int64)
 
     def restrict(self, idx: npt.ArrayLike) -> Gram:
         """Return the view of rows and columns `idx` (indices into this one; repeats are allowed)."""
@@ -507,8 +507,8 @@ class Gram:
         if self.deduplicated is not None:
             view, which = self.deduplicated
             wanted, inverse = fold(which[rows], view.n)
-            found = view.matvec_bounded(sums_of(which, vector, view.n), wanted, check)
-            return found[0][inverse], found[1][inverse]
+            products = view.matvec_bounded(sums_of(which, vector, view.n), wanted, check)
+            return products[0][inverse], products[1][inverse]
         used = np.flatnonzero(vector != 0.0)
         columns, coefficients = self._translate(used), np.ascontiguousarray(vector[used, None])
         values, bounds = np.empty(rows.size), np.empty(rows.size)
@@ -517,8 +517,8 @@ class Gram:
             part = slice(first, first + height)
             at = self._translate(rows[part])
             assert at is not None
-            found = self._store.evaluate_bounded(at, columns, coefficients)
-            values[part], bounds[part] = found[0][:, 0], found[1]
+            products = self._store.evaluate_bounded(at, columns, coefficients)
+            values[part], bounds[part] = products[0][:, 0], products[1]
             if check is not None:
                 check()
         return values, bounds

@@ -152,8 +152,8 @@ class NativeBackend(Backend):
         groups = self._rounding(right, right).groups(right_rows, sizes)
         parts = [np.where(groups == group, sizes, 0.0) for group in range(int(groups.max(initial=0)) + 1)]
         both = self.matvec(left, left_rows, right, right_rows, np.column_stack([vectors, *parts]), single=True)
-        found, magnitudes = np.split(both, [vectors.shape[1]], axis=1)
-        return found, np.fmin(bound, rounding.closer_bound(left_rows, right_rows, sizes, groups, magnitudes))
+        products, magnitudes = np.split(both, [vectors.shape[1]], axis=1)
+        return products, np.fmin(bound, rounding.closer_bound(left_rows, right_rows, sizes, groups, magnitudes))
 
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
@@ -168,9 +168,9 @@ class NativeBackend(Backend):
         return self._rounding(data, data).value_bound
 
     def _rounding(self, left: Data, right: Data) -> Rounding:
-        known = self._roundings.get((id(left), id(right)))
-        if known is not None:
-            return known[2]
+        cached = self._roundings.get((id(left), id(right)))
+        if cached is not None:
+            return cached[2]
         one, other = self._layout.rows(left), self._layout.rows(right)
         longest = max(_longest_row(one), _longest_row(other))
         sums = Sums.of_dense(longest) if isinstance(one, Dense) else Sums.in_turn(longest)
@@ -184,9 +184,9 @@ class NativeBackend(Backend):
         return rounding
 
     def _norm_classes(self, data: Data, *, are_integers: bool) -> NormClasses:
-        known = self._norms.get((id(data), are_integers))
-        if known is not None:
-            return known[1]
+        cached = self._norms.get((id(data), are_integers))
+        if cached is not None:
+            return cached[1]
         rows, centred = self._layout.rows(data), self._centre is not None
         norms = np.zeros(rows.n)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -216,9 +216,9 @@ class NativeBackend(Backend):
         """Return the table for native code; for sparse rows with `columns`, it has only these columns."""
         are_integers = single and self._integers is not None
         key = id(data), 0 if columns is None else columns.size, are_integers
-        known = self._tables.get(key)
-        if known is not None:
-            return known[1]
+        cached = self._tables.get(key)
+        if cached is not None:
+            return cached[1]
         rows = self._layout.rows(data)
         if isinstance(rows, Dense):
             table = self._integers.table(rows) if are_integers and self._integers else Table(rows.array)
@@ -249,13 +249,13 @@ def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
     minus twice the shared part, so their error grows with the norms. For hyperbolic tangents, it grows with the inner
     products.
     """
-    found = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * _most_factors(program)
+    roundoff = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * _most_factors(program)
     if not isinstance(rows, Dense):
-        found += 2.0 * shared_exponent_span_of(program, layout)
+        roundoff += 2.0 * shared_exponent_span_of(program, layout)
     if any(op is Op.TANH for op, _ in program):
         products = {step for step in program if step[0] is Op.DOT}
-        found += sum(distance_sensitivity(program, step) * layout.sq_norm(step) for step in products)
-    return found
+        roundoff += sum(distance_sensitivity(program, step) * layout.sq_norm(step) for step in products)
+    return roundoff
 
 
 def _most_factors(program: Program) -> float:
@@ -281,8 +281,8 @@ def exponent_span_of(program: Program, data: Data, layout: Layout | None = None)
     distances = {step for step in program if step[0] is Op.SQDIST}
     if not distances or data.n == 0:
         return 0.0
-    found = layout or Layout(program, data)
-    return sum(distance_sensitivity(program, step) * found.sq_radius(step) for step in distances)
+    layout_read = layout or Layout(program, data)
+    return sum(distance_sensitivity(program, step) * layout_read.sq_radius(step) for step in distances)
 
 
 def shared_exponent_span_of(program: Program, layout: Layout) -> float:

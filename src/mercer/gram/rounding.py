@@ -89,8 +89,8 @@ def single_precision_error(
         Arrays of the shape of `left * right`; infinite if there is no bound. They never decrease if a norm grows.
     """
     largest, size, error = _follow(program, sums, left, right, centre)
-    known = largest < _LARGEST  # False for NaN
-    return np.where(known, error, np.inf), np.where(known, size, np.inf)
+    is_bounded = largest < _LARGEST  # False for NaN
+    return np.where(is_bounded, error, np.inf), np.where(is_bounded, size, np.inf)
 
 
 def _follow(
@@ -156,19 +156,19 @@ def _multiply(a: Part, b: Part) -> Part:
 
 def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatArray) -> Part:
     size = _size(low, high)
-    found = size + error  # largest number that can occur here in single precision
+    limit = size + error  # largest number that can occur here in single precision
     match op:
         case Op.SCALE:
             ends = (number * low, number * high)
             return (
                 np.minimum(*ends),
                 np.maximum(*ends),
-                abs(number) * (error + 2.0 * _U * found) + _TINY * (1.0 + found),
+                abs(number) * (error + 2.0 * _U * limit) + _TINY * (1.0 + limit),
             )
         case Op.SHIFT:
-            return low + number, high + number, error + 2.0 * _U * (found + abs(number)) + _TINY
+            return low + number, high + number, error + 2.0 * _U * (limit + abs(number)) + _TINY
         case Op.POWER:
-            grown, underflows = found**number, 2.0 * number * np.log2(max(2.0, number))
+            grown, underflows = limit**number, 2.0 * number * np.log2(max(2.0, number))
             return -(size**number), size**number, grown - size**number + _gamma(number) * grown + underflows * _TINY
         case Op.EXP:
             largest, relative = np.exp(high), np.expm1(error + 4.0 * _U)
@@ -187,7 +187,7 @@ def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatA
                 off = np.where(least > 0.0, error / least, np.inf)
             return low, high, off + 8.0 * _U * (_size(low, high) + off) + _TINY
         case Op.TANH:
-            return -np.ones_like(low), np.ones_like(high), error + 8.0 * _U * np.minimum(1.0, 16.0 * found) + _TINY
+            return -np.ones_like(low), np.ones_like(high), error + 8.0 * _U * np.minimum(1.0, 16.0 * limit) + _TINY
     raise ValueError(f"{op.name} is not an operation on tiles")
 
 
@@ -253,8 +253,8 @@ class Rounding:
             largest, _, error = _follow(program[:-1], sums, *norms, centre)
             with np.errstate(over="ignore", invalid="ignore"):
                 relative = np.expm1(error + 4.0 * _U)
-                known = (largest < _LARGEST) & (relative < 0.5)
-                self._relative = np.where(known, relative / (1.0 - relative), np.inf)
+                is_bounded = (largest < _LARGEST) & (relative < 0.5)
+                self._relative = np.where(is_bounded, relative / (1.0 - relative), np.inf)
 
     @property
     def is_relative(self) -> bool:
@@ -282,16 +282,18 @@ class Rounding:
         raise the bound of all rows, so they form group 1.
         """
         assert self._relative is not None
-        own, mass = self._right.of(right_rows), self._right.masses(right_rows, weights)
+        group, mass = self._right.of(right_rows), self._right.masses(right_rows, weights)
         inside = np.cumsum(mass)
         typical = np.searchsorted(inside, 0.5 * inside[-1])
-        first = int(own.min(initial=_CLASSES - 1))  # class of the largest norm
+        first = int(group.min(initial=_CLASSES - 1))  # class of the largest norm
         relative, outside = self._relative[typical, first:], (inside - mass)[first:]
         if not np.isfinite(relative).all():
-            return np.zeros(own.size, dtype=np.int64)
+            return np.zeros(group.size, dtype=np.int64)
         bound = relative[0] * outside + relative * (inside[-1] - outside)
         best = int(bound.argmin())
-        return (own < first + best).astype(np.int64) if bound[best] < _WORTH_A_GROUP * bound[0] else np.zeros_like(own)
+        return (
+            (group < first + best).astype(np.int64) if bound[best] < _WORTH_A_GROUP * bound[0] else np.zeros_like(group)
+        )
 
     def closer_bound(
         self,
@@ -310,8 +312,8 @@ class Rounding:
         added = 2.0 * (weights.size + 2) * _DOUBLE  # rounding of the magnitudes, and of the sum itself
         bound = np.full(magnitudes.shape[0], 4.0 * _CUT * float(np.abs(weights).sum()) + _SMALLEST)
         ours, theirs = self._left.of(left_rows), self._right.of(right_rows)
-        for group, found in enumerate(magnitudes.T):
+        for group, magnitude in enumerate(magnitudes.T):
             furthest = theirs[groups == group].min(initial=_CLASSES - 1)
             with np.errstate(over="ignore", invalid="ignore"):
-                bound += (self._relative[ours, furthest] + added) * found * (1.0 + added)
+                bound += (self._relative[ours, furthest] + added) * magnitude * (1.0 + added)
         return bound

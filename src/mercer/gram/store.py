@@ -36,7 +36,7 @@ class Store:
         kernel: Kernel,
         data: Data,
         memory_limit: int,
-        keep: CachePolicy,
+        cache_policy: CachePolicy,
         backend: Backend,
         reason: str,
     ) -> None:
@@ -49,12 +49,12 @@ class Store:
         reserved = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
         left = max(0, memory_limit - reserved)
         most = int(_CACHE_SHARE * left) // max(1, 8 * data.n)
-        pays = keep is CachePolicy.FULL or (
-            backend.values_are_slow if keep is CachePolicy.NON_NATIVE else backend.kernel_is_expensive
+        pays = cache_policy is CachePolicy.FULL or (
+            backend.values_are_slow if cache_policy is CachePolicy.NON_NATIVE else backend.kernel_is_expensive
         )
         fit = most >= data.n and not kernel.takes_values
-        self.keeps_all = keep in (CachePolicy.NON_NATIVE, CachePolicy.FULL) and pays and fit
-        some = keep in (CachePolicy.EXPENSIVE, CachePolicy.NON_NATIVE) and pays
+        self.keeps_all = cache_policy in (CachePolicy.NON_NATIVE, CachePolicy.FULL) and pays and fit
+        some = cache_policy in (CachePolicy.EXPENSIVE, CachePolicy.NON_NATIVE) and pays
         self.cached_rows = CachedRows(data.n, min(data.n, most) if self.keeps_all or some else 0)
         self.room = left - 8 * data.n * self.cached_rows.capacity
         self._by_thread = threading.local()
@@ -62,8 +62,8 @@ class Store:
     @lazy_property
     def diagonal(self) -> FloatArray:
         """k(x_i, x_i) of all rows."""
-        known = self.backend.diagonal()
-        return self.kernel.diag(self.data) if known is None else known
+        values = self.backend.diagonal()
+        return self.kernel.diag(self.data) if values is None else values
 
     @lazy_property
     def magnitudes(self) -> FloatArray:
@@ -162,18 +162,18 @@ class Store:
         """One of `parts` summands of K[rows, rows] @ vectors, without the cache; None if the backend has no parts."""
         if parts == 1:
             return self.evaluate(rows, rows, vectors, single=single)
-        found = self.backend.matvec_part(self.data, rows, vectors, part, parts, single=single)
-        self.n_values += 0 if found is None else rows.size**2 // parts
-        return found
+        part_sum = self.backend.matvec_part(self.data, rows, vectors, part, parts, single=single)
+        self.n_values += 0 if part_sum is None else rows.size**2 // parts
+        return part_sum
 
     def evaluate_bounded(
         self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """K[rows, cols] @ vectors in single precision, without the cache, with bounds on the errors."""
         self.n_values += rows.size * (self.data.n if cols is None else cols.size)
-        found = self.backend.matvec_bounded(self.data, rows, self.data, cols, vectors)
-        assert found is not None
-        return found
+        products = self.backend.matvec_bounded(self.data, rows, self.data, cols, vectors)
+        assert products is not None
+        return products
 
     def _evaluate_block(
         self, rows: IndexArray, cols: IndexArray | None, out: RealArray, *, rounded: bool = False

@@ -118,17 +118,17 @@ class _OneThread:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        own = threading.get_ident()
+        thread = threading.get_ident()
         with self._lock:
             if not self._asking:
                 _take_control()
                 self._limiter = _loaded().limit(limits=1, user_api="blas")
-            self._asking.append(own)
+            self._asking.append(thread)
         try:
             yield
         finally:
             with self._lock:
-                self._asking.remove(own)
+                self._asking.remove(thread)
                 self._put_back()
 
     def reset(self) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, block_of, diag_of, finite, inner_params
-from mercer.kernels.parameters import real, whole
+from mercer.kernels.parameters import integer, real
 from mercer.kernels.program import Op, Program, Step, apply, simplify
 
 
@@ -333,7 +333,7 @@ class Power(_Unary):
 
     def __post_init__(self) -> None:
         self.take(self.kernel)
-        object.__setattr__(self, "exponent", whole("exponent", self.exponent))
+        object.__setattr__(self, "exponent", integer("exponent", self.exponent))
 
     @property
     def is_psd(self) -> bool | None:

@@ -17,7 +17,7 @@ from mercer.data import Data, as_structured
 from mercer.data import Precomputed as GivenValues
 from mercer.data.result import Result
 from mercer.kernels.kernel import Kernel, as_rows
-from mercer.kernels.parameters import whole
+from mercer.kernels.parameters import integer
 from mercer.kernels.parsing import as_kernel
 from mercer.kernels.standard import Linear, Precomputed
 
@@ -208,8 +208,8 @@ def diagnose(
     --------
     >>> from mercer.kernels import Sigmoid
     >>> X = [[0.1, 0.0], [1.0, 0.5], [2.0, -1.0], [-1.0, 0.3]]
-    >>> found = diagnose(Sigmoid(gamma=1, coef0=1), X)
-    >>> found.verdict, found.witness.value < -found.witness.bound
+    >>> diagnosis = diagnose(Sigmoid(gamma=1, coef0=1), X)
+    >>> diagnosis.verdict, diagnosis.witness.value < -diagnosis.witness.bound
     ('violated', True)
     >>> diagnose([[1.0, 2.0], [2.0, 1.0]]).smallest_eigenvalue
     -1.0
@@ -278,16 +278,16 @@ def refute(kernel: Kernel, alphabet: Sequence[Hashable] = "01", max_length: int 
     Examples
     --------
     >>> from mercer.kernels import EditDistance
-    >>> found = refute(EditDistance(gamma=1))
-    >>> found.verdict, found.n_points, round(found.smallest_eigenvalue, 3)
+    >>> diagnosis = refute(EditDistance(gamma=1))
+    >>> diagnosis.verdict, diagnosis.n_points, round(diagnosis.smallest_eigenvalue, 3)
     ('violated', 31, -0.043)
     """
     strings = all_strings(alphabet, max_length)
     length = 0
     while True:
-        found = diagnose(kernel, as_structured([string for string in strings if len(string) <= length]))
-        if found.verdict == "violated" or length == max_length:
-            return found
+        diagnosis = diagnose(kernel, as_structured([string for string in strings if len(string) <= length]))
+        if diagnosis.verdict == "violated" or length == max_length:
+            return diagnosis
         length += 1
 
 
@@ -316,7 +316,7 @@ def all_strings(alphabet: Sequence[Hashable], max_length: int) -> list[Any]:
     """
     if len(set(alphabet)) != len(alphabet) or not alphabet:
         raise ValueError(f"alphabet must hold different letters, and at least one, got {alphabet!r}")
-    lengths = range(whole("max_length", max_length) + 1)
+    lengths = range(integer("max_length", max_length) + 1)
     n_strings = sum(len(alphabet) ** length for length in lengths)
     if n_strings > MAX_POINTS:
         raise ValueError(
@@ -366,7 +366,7 @@ def first_refuted(
         Whether the kernel is not symmetric, or not positive semidefinite, on the points of the last test: then
         G + tolerance I has no Cholesky factor. Costs n³/3 multiplications, about a twentieth of the eigenvalues' cost.
     """
-    if data.n == 0 or whole("max_points", max_points) == 0:
+    if data.n == 0 or integer("max_points", max_points) == 0:
         raise ValueError(f"a kernel needs at least one point to be looked at, got {data!r} and max_points={max_points}")
     n_values, n_points = 0, min(data.n, max_points, _FIRST_POINTS)
     while True:
@@ -413,8 +413,8 @@ def _norm_bound(G: FloatArray) -> float:
 
 def _witness(sample: SampledMatrix, points: Data) -> Witness:
     """Return a few of the tested points, whose Gram matrix still has a clearly negative eigenvalue."""
-    whole = np.arange(sample.idx.size)
-    lowest, c = _lowest(sample.G, whole)
+    subset = np.arange(sample.idx.size)
+    lowest, c = _lowest(sample.G, subset)
     lost = _underflow_error(sample.idx.size, points.p)
     unit = (sample.tolerance - lost) / _norm_bound(sample.G)  # valid for this number of points or fewer
 
@@ -482,6 +482,6 @@ def value_roundoff(kernel: Kernel, data: Data, G: npt.NDArray[Any]) -> float:
     by_others = kernel.lower() is None
     with np.errstate(over="ignore"):  # values that overflow float32 were not computed in it
         fits = bool(np.array_equal(G, G.astype(np.float32))) and not np.array_equal(G, np.rint(G))  # integers are exact
-    known = isinstance(data, GivenValues) and data.is_single
-    single = by_others and (data.dtype == np.float32 or known or fits)
+    is_single = isinstance(data, GivenValues) and data.is_single
+    single = by_others and (data.dtype == np.float32 or is_single or fits)
     return float(np.finfo(np.float32 if single else np.float64).eps) / 2

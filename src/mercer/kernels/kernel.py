@@ -185,8 +185,10 @@ class Kernel(ABC):
     def reasons(self) -> tuple[str, ...]:
         """For each parameter that `resolve` found in the data: its value and how it was found, as text."""
         gamma = getattr(self, "gamma", None)
-        own = (f"gamma = {gamma:.6g} by {gamma.rule!r}: {gamma.reason}",) if isinstance(gamma, FoundGamma) else ()
-        return own + tuple(reason for part in self.parts for reason in part.reasons)
+        gamma_reason = (
+            (f"gamma = {gamma:.6g} by {gamma.rule!r}: {gamma.reason}",) if isinstance(gamma, FoundGamma) else ()
+        )
+        return gamma_reason + tuple(reason for part in self.parts for reason in part.reasons)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain strings, numbers, lists and dictionaries; `from_dict` reads it back.
@@ -232,18 +234,18 @@ class Kernel(ABC):
         >>> (RBF(gamma=1.0) + Linear()).with_params(left__gamma=0.5)
         RBF(gamma=0.5) + Linear()
         """
-        own = self.get_params(deep=False)
+        current = self.get_params(deep=False)
         inner: dict[str, dict[str, Any]] = {}
         for path, value in params.items():
             name, _, rest = path.partition("__")
-            if name not in own or (rest and not isinstance(params.get(name, own[name]), Kernel)):
-                known = ", ".join(self.get_params()) or "none"
-                raise ValueError(f"{self!r} has no parameter {path!r}; its parameters are: {known}")
+            if name not in current or (rest and not isinstance(params.get(name, current[name]), Kernel)):
+                names = ", ".join(self.get_params()) or "none"
+                raise ValueError(f"{self!r} has no parameter {path!r}; its parameters are: {names}")
             if rest:
                 inner.setdefault(name, {})[rest] = value
             else:
-                own[name] = value
-        return self._made_of(own | {name: own[name].with_params(**values) for name, values in inner.items()})
+                current[name] = value
+        return self._made_of(current | {name: current[name].with_params(**values) for name, values in inner.items()})
 
     def _made_of(self, params: dict[str, Any]) -> Kernel:
         return type(self)(**params)
@@ -340,8 +342,8 @@ def diag_of(kernel: Kernel, program: Program, A: Data) -> FloatArray:
     constant = a.n > 0 and all(SOURCES[op].itself is _zeros for op, _ in program if op in SOURCES)
     some = a.rows(slice(0, 1)) if constant else a  # a kernel of distances has the same value for all rows
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = finite(kernel, interpret(program, lambda step: SOURCES[step[0]].itself(seen(step[1], some))))
-    return np.full(a.n, found[0]) if constant else found
+        diagonal = finite(kernel, interpret(program, lambda step: SOURCES[step[0]].itself(seen(step[1], some))))
+    return np.full(a.n, diagonal[0]) if constant else diagonal
 
 
 def refuse_negative(what: object, program: Program, rows: Vectors) -> None:
@@ -379,10 +381,10 @@ def nesting(kernel: Kernel) -> int:
 def inner_params(params: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of the kernels among the given parameters, as ``name__inner``."""
     return {
-        f"{name}__{inner}": found
+        f"{name}__{inner}": inner_value
         for name, value in params.items()
         if isinstance(value, Kernel)
-        for inner, found in value.get_params().items()
+        for inner, inner_value in value.get_params().items()
     }
 
 

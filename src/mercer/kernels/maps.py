@@ -192,8 +192,8 @@ class FeatureKernel(Lowered, View):
 
     @property
     def _function(self) -> Function[[Any], Any]:
-        found: Function[[Any], Any] = getattr(self.map, "transform", self.map)
-        return found
+        function: Function[[Any], Any] = getattr(self.map, "transform", self.map)
+        return function
 
     @property
     def is_psd(self) -> bool:

@@ -58,7 +58,7 @@ def flag(name: str, value: object) -> None:
         raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
-def whole(name: str, value: object, *, minimum: int = 0) -> int:
+def integer(name: str, value: object, *, minimum: int = 0) -> int:
     """Return an integer from `minimum` to `MAX_INTEGER`.
 
     Raises
@@ -89,9 +89,9 @@ class FoundGamma(float):
 
     def __new__(cls, value: float, rule: str = "", reason: str = "") -> FoundGamma:
         """Return the number with its rule and reason."""
-        found = super().__new__(cls, value)
-        found.rule, found.reason = rule, reason
-        return found
+        number = super().__new__(cls, value)
+        number.rule, number.reason = rule, reason
+        return number
 
 
 def gamma_or_rule(value: object, rules: tuple[str, ...] = RULES) -> Gamma:
@@ -159,13 +159,13 @@ def resolve_gamma(gamma: Gamma, X: Data, weights: npt.ArrayLike | None = None) -
     if X.p == 0:
         raise ValueError(f"gamma={gamma!r} needs at least one column, got {X!r}")
     with np.errstate(over="ignore", divide="ignore"):
-        found, reason = _FOUND_BY[gamma](X, weights)
-    if not (0.0 < found < np.inf):
+        gamma_value, reason = _FOUND_BY[gamma](X, weights)
+    if not (0.0 < gamma_value < np.inf):
         raise ValueError(
             f"gamma={gamma!r} is {reason}, which is out of range: scale the columns (for example to mean 0 and "
             "variance 1) or give gamma as a number"
         )
-    return FoundGamma(found, gamma, reason)
+    return FoundGamma(gamma_value, gamma, reason)
 
 
 def _by_columns(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
@@ -192,8 +192,10 @@ def _by_quantiles(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str
     if pairs.n_distinct == 1:
         return 1.0, _ALL_EQUAL
     near, far = pairs.quantile(0.1), pairs.quantile(0.9)
-    found = 0.5 * (1.0 / np.float64(near) + 1.0 / np.float64(far))
-    return float(found), f"the mean of 1 / {near:.6g} and 1 / {far:.6g}, deciles 1 and 9 of squared distances {pairs}"
+    gamma_value = 0.5 * (1.0 / np.float64(near) + 1.0 / np.float64(far))
+    return float(
+        gamma_value
+    ), f"the mean of 1 / {near:.6g} and 1 / {far:.6g}, deciles 1 and 9 of squared distances {pairs}"
 
 
 _ALL_EQUAL = "1, for all rows are equal, where every gamma gives the same values"

@@ -15,15 +15,15 @@ from mercer.kernels.standard import Callable
 
 # Only these classes can be named in a file, which may come from an untrusted source.
 _CLASSES: dict[str, Any] = {
-    name: found
+    name: member
     for module in (standard, distances, maps, algebra, transforms, words, strings, sets)
-    for name, found in vars(module).items()
-    if isinstance(found, type) and issubclass(found, Kernel) and found.__module__ == module.__name__
-    if found.schema is not None and not name.startswith("_") and not inspect.isabstract(found)
+    for name, member in vars(module).items()
+    if isinstance(member, type) and issubclass(member, Kernel) and member.__module__ == module.__name__
+    if member.schema is not None and not name.startswith("_") and not inspect.isabstract(member)
 }
-_NAMED = {name: found for found in _CLASSES.values() for name in found.names}
+_NAMED = {name: member for member in _CLASSES.values() for name in member.names}
 
-NAMES = tuple(dict.fromkeys(found.names[0] for found in _NAMED.values()))
+NAMES = tuple(dict.fromkeys(member.names[0] for member in _NAMED.values()))
 """The kernels that `as_kernel` knows by name: scikit-learn's name if it has one. Some kernels have further names."""
 
 
@@ -59,12 +59,12 @@ def as_kernel(
     Polynomial(degree=2, gamma='auto', coef0=0.0)
     """
     if isinstance(spec, str) and spec in _NAMED:
-        found = _NAMED[spec]
+        kernel_class = _NAMED[spec]
         given: dict[str, Any] = {"degree": degree, "gamma": gamma, "coef0": coef0}
-        accepted = {name: value for name, value in given.items() if name in found.schema}
+        accepted = {name: value for name, value in given.items() if name in kernel_class.schema}
         if "gamma" in accepted:
-            accepted["gamma"] = gamma_or_rule(gamma, getattr(found, "rules", RULES))
-        kernel: Kernel = found(**accepted)
+            accepted["gamma"] = gamma_or_rule(gamma, getattr(kernel_class, "rules", RULES))
+        kernel: Kernel = kernel_class(**accepted)
         return kernel
     if isinstance(spec, Kernel):
         return spec
@@ -114,9 +114,9 @@ def _read_kernel(path: str, document: object, depth: int) -> Kernel:
         raise ValueError(f"{path}.type must be {_one_of(tuple(_CLASSES))}, got {_short(name)}")
     schema = _CLASSES[name].schema or {}
     if document.keys() != {"type", *schema}:
-        found = [_short(key) for key in document if key != "type"]
+        keys = [_short(key) for key in document if key != "type"]
         raise ValueError(
-            f"{path} of type {name} must have exactly the parameters {_list(schema)}, got {_list(found[:10])}"
+            f"{path} of type {name} must have exactly the parameters {_list(schema)}, got {_list(keys[:10])}"
         )
     parameters = {key: _read_value(kind, f"{path}.{key}", document[key], depth) for key, kind in schema.items()}
     try:

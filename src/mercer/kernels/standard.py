@@ -15,7 +15,7 @@ from mercer._typing import FloatArray
 from mercer.data import CSR, Data, Dense, ObjectRows, Structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.kernel import Kernel, Lowered, Schema
-from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
+from mercer.kernels.parameters import Gamma, gamma_or_rule, integer, number, real, resolve_gamma
 from mercer.kernels.program import Op, Program, simplify
 
 _DIAGONAL_ROWS = 64  # rows of a block from which the diagonal of a kernel function is taken
@@ -100,7 +100,7 @@ class Polynomial(Lowered):
     rule = "a polynomial of an inner product with coefficients >= 0"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", whole("degree", self.degree))
+        object.__setattr__(self, "degree", integer("degree", self.degree))
         object.__setattr__(self, "gamma", gamma_or_rule(self.gamma))
         object.__setattr__(self, "coef0", real("coef0", self.coef0))
 

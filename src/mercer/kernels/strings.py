@@ -16,7 +16,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Structured, weighted_quantile
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.kernel import Schema
-from mercer.kernels.parameters import FoundGamma, flag, gamma_or_rule, real, whole
+from mercer.kernels.parameters import FoundGamma, flag, gamma_or_rule, integer, real
 from mercer.kernels.structured import Counted, StructuredKernel
 from mercer.kernels.words import no_words, word_counts
 
@@ -79,7 +79,7 @@ class Subsequence(Counted):
     schema: ClassVar[Schema] = {"length": "plain", "decay": "plain", "max_span": "plain", "normalized": "plain"}
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", whole("length", self.length, minimum=1))
+        object.__setattr__(self, "length", integer("length", self.length, minimum=1))
         object.__setattr__(self, "decay", real("decay", self.decay, positive=True))
         if self.decay > 1.0:
             raise ValueError(f"decay must be above 0 and at most 1, got {self.decay:g}")
@@ -89,7 +89,7 @@ class Subsequence(Counted):
                 f"decay^length must be at least {_LEAST_WEIGHT:g}; choose a larger decay or a smaller length"
             )
         if self.max_span is not None:
-            object.__setattr__(self, "max_span", whole("max_span", self.max_span, minimum=self.length))
+            object.__setattr__(self, "max_span", integer("max_span", self.max_span, minimum=self.length))
             # The binomial coefficient may be huge: k is limited, and C(n, k) with this k is large enough for the test.
             few = min(self.length - 1, self.max_span - self.length, MAX_PATTERNS.bit_length())
             if comb(self.max_span - 1, few) > MAX_PATTERNS:
@@ -177,13 +177,13 @@ class EditDistance(StructuredKernel):
     def __init__(self, *, gamma: float | Literal["median"] | None = None, sigma: float | None = None) -> None:
         if gamma is not None and sigma is not None:
             raise ValueError(f"EditDistance takes only one of gamma and sigma, got gamma={gamma!r} and sigma={sigma!r}")
-        found: object = "median" if gamma is None else gamma
+        rule: object = "median" if gamma is None else gamma
         if sigma is not None:
             length = real("sigma", sigma, positive=True)
-            found = 0.5 / length / length
-            if not 0.0 < found < np.inf:
+            rule = 0.5 / length / length
+            if not 0.0 < rule < np.inf:
                 raise ValueError(f"sigma must be such that gamma is a finite positive number, got {length:g}")
-        object.__setattr__(self, "gamma", gamma_or_rule(found, ("median",)))
+        object.__setattr__(self, "gamma", gamma_or_rule(rule, ("median",)))
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> EditDistance:
         """Return the kernel with gamma as a number."""

@@ -16,7 +16,7 @@ from mercer.data.lazy import lazy_property
 from mercer.data.rows import BLOCK_VALUES
 from mercer.kernels.algebra import OfOne, formula
 from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, finite, vectors
-from mercer.kernels.parameters import whole
+from mercer.kernels.parameters import integer
 from mercer.kernels.program import Op, Program
 from mercer.kernels.views import Column, Columns, through
 
@@ -95,12 +95,12 @@ class On(OfOne):
 
     def _view(self, X: Data) -> Columns:
         if isinstance(self.columns, slice):
-            found = tuple(range(X.p)[self.columns])
+            columns = tuple(range(X.p)[self.columns])
         else:
-            found = tuple(self._index(one, X) for one in self.columns)
-        if not found or len(set(found)) < len(found):
-            raise ValueError(f"{self!r} needs at least one column and none twice, got {list(found)} of {X.p}")
-        return Columns(tuple(sorted(found)))
+            columns = tuple(self._index(one, X) for one in self.columns)
+        if not columns or len(set(columns)) < len(columns):
+            raise ValueError(f"{self!r} needs at least one column and none twice, got {list(columns)} of {X.p}")
+        return Columns(tuple(sorted(columns)))
 
     def _index(self, column: int | str, X: Data) -> int:
         if isinstance(column, str):
@@ -119,15 +119,16 @@ def _columns(kernel: Kernel, columns: Any) -> slice | tuple[int | str, ...]:
         return columns
     if isinstance(columns, (str, Integral)):
         columns = [columns]
-    found = np.asarray(columns)
-    if found.ndim == 1 and found.dtype.kind == "b":
-        found = np.flatnonzero(found)
-    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iuUO":
+    index = np.asarray(columns)
+    if index.ndim == 1 and index.dtype.kind == "b":
+        index = np.flatnonzero(index)
+    if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iuUO":
         raise TypeError(
             f"the columns of a kernel must be indices, names, a slice or a boolean mask, at least one, got {columns!r}"
         )
     chosen = tuple(
-        one if isinstance(one, str) else whole("a column", abs(one)) * (-1 if one < 0 else 1) for one in found.tolist()
+        one if isinstance(one, str) else integer("a column", abs(one)) * (-1 if one < 0 else 1)
+        for one in index.tolist()
     )
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"the columns of a kernel must be different, got {list(chosen)}")
@@ -252,12 +253,12 @@ class Reference:
 
     def means(self, kernel: Kernel, rows: Data) -> FloatArray:
         """Return the weighted mean of k(x, r) over the reference rows r, for each row x."""
-        found = np.empty(rows.n)
+        means = np.empty(rows.n)
         step = max(1, BLOCK_VALUES // max(1, self.rows.n))
         for first in range(0, rows.n, step):
             part = slice(first, first + step)
-            found[part] = kernel.block(rows.rows(part), self.rows) @ self.weights
-        return found
+            means[part] = kernel.block(rows.rows(part), self.rows) @ self.weights
+        return means
 
 
 @dataclass(frozen=True, repr=False)

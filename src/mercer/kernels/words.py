@@ -17,7 +17,7 @@ from mercer.data import Data, Structured
 from mercer.data.checks import distinct
 from mercer.data.structured import STRINGS
 from mercer.kernels.kernel import Schema
-from mercer.kernels.parameters import flag, real, whole
+from mercer.kernels.parameters import flag, integer, real
 from mercer.kernels.structured import DENSE_BYTES, Counted
 
 _MOST_WORDS = 2**62  # word numbers must fit in 64 bits
@@ -73,7 +73,7 @@ class Spectrum(Counted):
         ends = self.length if isinstance(self.length, (tuple, list)) else (self.length, self.length)
         if len(ends) != 2:
             raise ValueError(f"length must be an integer or a pair of them, the shortest and longest, got {ends!r}")
-        first, last = (whole("length", end, minimum=1) for end in ends)
+        first, last = (integer("length", end, minimum=1) for end in ends)
         if first > last:
             raise ValueError(f"length must be a pair of the shortest and the longest, got {ends!r}")
         object.__setattr__(self, "length", (first, last) if isinstance(self.length, (tuple, list)) else first)
@@ -155,9 +155,9 @@ class Mismatch(Counted):
     }
 
     def __post_init__(self) -> None:
-        length = whole("length", self.length, minimum=1)
+        length = integer("length", self.length, minimum=1)
         object.__setattr__(self, "length", length)
-        object.__setattr__(self, "mismatches", whole("mismatches", self.mismatches))
+        object.__setattr__(self, "mismatches", integer("mismatches", self.mismatches))
         if self.mismatches >= length:
             raise ValueError(f"mismatches must be below length={length}, got {self.mismatches}")
         if self.alphabet is not None:
@@ -178,10 +178,10 @@ class Mismatch(Counted):
         if self.alphabet is not None:
             return self
         rows = self._rows(X)
-        found = (rows if weights is None else rows.rows(np.asarray(weights) > 0.0)).alphabet
-        if not found:
+        alphabet = (rows if weights is None else rows.rows(np.asarray(weights) > 0.0)).alphabet
+        if not alphabet:
             return replace(self, alphabet=("",))  # for rows without letters, the alphabet does not matter
-        return replace(self, alphabet="".join(cast(tuple[str, ...], found)) if rows.kind == STRINGS else found)
+        return replace(self, alphabet="".join(cast(tuple[str, ...], alphabet)) if rows.kind == STRINGS else alphabet)
 
     def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
         if self.alphabet is None:
@@ -203,8 +203,8 @@ class Mismatch(Counted):
             row_of, at = _places(
                 rows.rows(part), self.length
             )  # row of each word in the part, and its position in the array of all letters
-            found = [(row_of[0:0], at[0:0]), *self._neighbours(letters, rows.letters, row_of, at)]
-            owner, word = (np.concatenate(side) for side in zip(*found, strict=True))
+            entries = [(row_of[0:0], at[0:0]), *self._neighbours(letters, rows.letters, row_of, at)]
+            owner, word = (np.concatenate(side) for side in zip(*entries, strict=True))
             parts.append(sp.csr_array((np.ones(word.size), (owner, word)), shape=(part.stop - part.start, n_words)))
         return _compact(sp.vstack(parts, format="csr") if parts else sp.csr_array((0, 1)))
 
@@ -218,8 +218,8 @@ class Mismatch(Counted):
             words = row_of * size**k
             for j in range(k):
                 words += letters[rows.letters[at + j]] * size ** (k - 1 - j)
-            found = np.bincount(words, minlength=some.n * size**k).astype(np.float32)
-            by_mismatches = [found.reshape(some.n, *[size] * k)]
+            dense = np.bincount(words, minlength=some.n * size**k).astype(np.float32)
+            by_mismatches = [dense.reshape(some.n, *[size] * k)]
             for letter in range(1, k + 1):
                 same = [counts[(slice(None),) * letter + (slice(n_letters),)] for counts in by_mismatches]
                 differ = [
@@ -242,13 +242,13 @@ class Mismatch(Counted):
         columns = [letters[text[at + j]] for j in range(self.length)]
         for changed in (c for i in range(self.mismatches + 1) for c in combinations(range(self.length), i)):
             unchanged = [j for j in range(self.length) if j not in changed]
-            known = np.ones(at.size, dtype=bool)
+            is_in_alphabet = np.ones(at.size, dtype=bool)
             word = np.zeros(at.size, dtype=np.int64)
             for j in unchanged:
-                known &= columns[j] >= 0
+                is_in_alphabet &= columns[j] >= 0
                 word += values[j] * columns[j]
             for others in product(range(size), repeat=len(changed)):
-                differs = known.copy()
+                differs = is_in_alphabet.copy()
                 for j, other in zip(changed, others, strict=True):
                     differs &= columns[j] != other
                 shift = sum(values[j] * other for j, other in zip(changed, others, strict=True))

@@ -53,11 +53,13 @@ class Comparison(Result):
     p_value: float
 
     def __str__(self) -> str:
-        found = self.difference
+        interval = self.difference
         ends = (
-            f", {100 * found.level:g}% interval {found.low:.4g} to {found.high:.4g}" if np.isfinite(found.low) else ""
+            f", {100 * interval.level:g}% interval {interval.low:.4g} to {interval.high:.4g}"
+            if np.isfinite(interval.low)
+            else ""
         )
-        return f"{self.test}: difference {found.value:.4g}{ends}, p = {self.p_value:.2g}"
+        return f"{self.test}: difference {interval.value:.4g}{ends}, p = {self.p_value:.2g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,8 +160,8 @@ def five_by_two_tests(differences: Any, level: float = 0.95) -> FiveByTwo:
     Examples
     --------
     >>> from mercer.model_selection.comparison import five_by_two_tests
-    >>> found = five_by_two_tests([[0.03, 0.01], [0.02, 0.02], [0.04, 0.02], [0.01, 0.03], [0.02, 0.00]])
-    >>> round(found.t.statistic, 4), round(found.F.statistic, 4)
+    >>> tests = five_by_two_tests([[0.03, 0.01], [0.02, 0.02], [0.04, 0.02], [0.01, 0.03], [0.02, 0.00]])
+    >>> round(tests.t.statistic, 4), round(tests.F.statistic, 4)
     (2.3717, 3.25)
     """
     p = _differences(differences, (5, 2))
@@ -224,10 +226,10 @@ def paired_difference(first_right: Any, second_right: Any, level: float = 0.95) 
     if a.size != b.size:
         raise ValueError(f"first_right and second_right must be about the same rows, got {a.size} and {b.size}.")
     check_level(level)
-    found, n = mcnemar(a, b), a.size
+    test, n = mcnemar(a, b), a.size
     one, two = (wilson_interval(int(right.sum()), n, level) for right in (a, b))
     both, neither = int(np.sum(a & b)), int(np.sum(~a & ~b))
-    apart = both * neither - found.only_first * found.only_second
+    apart = both * neither - test.only_first * test.only_second
     excess = max(apart - n / 2, 0.0) if apart > 0 else float(apart)
     sizes = int(a.sum()) * int((~a).sum()) * int(b.sum()) * int((~b).sum())
     phi = excess / math.sqrt(sizes) if sizes else 0.0
@@ -241,8 +243,8 @@ def paired_difference(first_right: Any, second_right: Any, level: float = 0.95) 
     return Comparison(
         "McNemar's exact test",
         Interval(value, low, high, level),
-        float(found.only_first - found.only_second),
-        found.p_value,
+        float(test.only_first - test.only_second),
+        test.p_value,
     )
 
 
@@ -410,11 +412,13 @@ def _scored(
 
         return score(first) - score(second)
 
-    found = np.array(on_each_split("the comparison", difference, splits, n_jobs))
-    bad = np.flatnonzero(~np.isfinite(found))
+    differences = np.array(on_each_split("the comparison", difference, splits, n_jobs))
+    bad = np.flatnonzero(~np.isfinite(differences))
     if bad.size:
-        raise ValueError(f"scoring must give finite numbers, but the difference on split {bad[0]} is {found[bad[0]]}.")
-    return found
+        raise ValueError(
+            f"scoring must give finite numbers, but the difference on split {bad[0]} is {differences[bad[0]]}."
+        )
+    return differences
 
 
 def _by_t(name: str, value: float, effect: float, scale: float, degrees: int, level: float) -> Comparison:
@@ -440,9 +444,11 @@ def _p(value: Any) -> float:
 
 
 def _differences(values: Any, shape: tuple[int | None, ...]) -> FloatArray:
-    found = np.asarray(values, dtype=np.float64)
-    fits = found.ndim == len(shape) and all(m in (None, k) for k, m in zip(found.shape, shape, strict=True))
-    if not fits or found.size < 2 or not np.isfinite(found).all():
+    differences = np.asarray(values, dtype=np.float64)
+    fits = differences.ndim == len(shape) and all(m in (None, k) for k, m in zip(differences.shape, shape, strict=True))
+    if not fits or differences.size < 2 or not np.isfinite(differences).all():
         wanted = "two numbers or more" if shape == (None,) else f"of shape {shape}"
-        raise ValueError(f"differences must be finite and {wanted}, got {found.tolist()!r} of shape {found.shape}.")
-    return found
+        raise ValueError(
+            f"differences must be finite and {wanted}, got {differences.tolist()!r} of shape {differences.shape}."
+        )
+    return differences

@@ -139,8 +139,8 @@ def equal_rows(rows: Any) -> EqualRows:
     if read is None or n < 2:
         size = n if read is not None else len(rows)
         return EqualRows(np.arange(size), by_chance=False)
-    whole = _hashed_rows(read)
-    groups = numbered(whole)
+    row_hashes = _hashed_rows(read)
+    groups = numbered(row_hashes)
     _require_equal(read, groups)
     counts = np.bincount(groups)
     if counts.size == n:
@@ -149,7 +149,7 @@ def equal_rows(rows: Any) -> EqualRows:
     counts = np.bincount(groups[once])
     if 2 * counts.size >= once.size or _too_even(counts):
         return EqualRows(groups, by_chance=False)
-    return EqualRows(groups, by_chance=not _lacks_near_misses(_selected(read, once), whole[once]))
+    return EqualRows(groups, by_chance=not _lacks_near_misses(_selected(read, once), row_hashes[once]))
 
 
 def _readable(rows: Any) -> Table | FloatArray | None:
@@ -211,9 +211,9 @@ def _rounded(numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 def _plain_texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return texts in their plain form; other cells stay as they are."""
     plain = {cell: one_spelling(cell) if isinstance(cell, str) else cell for cell in set(cells.tolist())}
-    found = np.empty(cells.size, dtype=object)
-    found[:] = [plain[cell] for cell in cells.tolist()]
-    return found
+    plain_cells = np.empty(cells.size, dtype=object)
+    plain_cells[:] = [plain[cell] for cell in cells.tolist()]
+    return plain_cells
 
 
 def content_ranks(rows: Any) -> Hashes:
@@ -237,17 +237,17 @@ def content_ranks(rows: Any) -> Hashes:
 
 def _hashed_rows(rows: Table | FloatArray, *, by_place: bool = True) -> Hashes:
     """Return the sum of the hashes of the cells of each row, modulo 2**64."""
-    whole = np.zeros(_n_rows(rows), dtype=np.uint64)
+    sums = np.zeros(_n_rows(rows), dtype=np.uint64)
     for column in _hashed_columns(rows, by_place=by_place):
-        whole += column
+        sums += column
     if isinstance(rows, Table) and rows.sparse is not None:
         block = _rounded_block(rows.sparse)
         if by_place:
-            whole += row_hashes(block_hashes(block, len(rows.names)))
+            sums += row_hashes(block_hashes(block, len(rows.names)))
         else:
             block.data = mixed_hashes(bits_of(block.data))
-            whole += row_hashes(block)
-    return whole
+            sums += row_hashes(block)
+    return sums
 
 
 def _hashed_columns(rows: Table | FloatArray, *, by_place: bool = True) -> Iterator[Hashes]:
@@ -299,9 +299,9 @@ def _require_equal(rows: Table | FloatArray, groups: IndexArray) -> None:
     others = np.flatnonzero(first[groups] != np.arange(groups.size))
     ours, theirs = _selected(rows, others), _selected(rows, first[groups[others]])
     differ = np.zeros(others.size, dtype=bool)
-    for own, other in zip(_cells(ours), _cells(theirs), strict=True):
-        same = own == other
-        differ |= ~(same if own.dtype == object else same | (np.isnan(own) & np.isnan(other)))
+    for cells, other in zip(_cells(ours), _cells(theirs), strict=True):
+        same = cells == other
+        differ |= ~(same if cells.dtype == object else same | (np.isnan(cells) & np.isnan(other)))
     if isinstance(ours, Table) and isinstance(theirs, Table) and ours.sparse is not None and others.size:
         blocks = _rounded_block(ours.sparse), _rounded_block(theirs.sparse)
         differ |= np.diff(sparse.csr_array(blocks[0] != blocks[1]).indptr) > 0
@@ -314,7 +314,7 @@ def _equal_pairs(hashed: Hashes) -> float:
     return float(counts @ (counts - 1.0) / 2.0)
 
 
-def _lacks_near_misses(rows: Table | FloatArray, whole: Hashes) -> bool:
+def _lacks_near_misses(rows: Table | FloatArray, row_hashes: Hashes) -> bool:
     """Return whether rows that are equal in all columns except one are mostly equal in this one, too."""
 
     def columns() -> Iterator[Hashes]:
@@ -322,15 +322,15 @@ def _lacks_near_misses(rows: Table | FloatArray, whole: Hashes) -> bool:
         if isinstance(rows, Table) and rows.sparse is not None:
             yield from _block_columns(rows.sparse)
 
-    n_pairs = whole.size * (whole.size - 1) / 2.0
+    n_pairs = row_hashes.size * (row_hashes.size - 1) / 2.0
     by_chance = np.array([_equal_pairs(column) / n_pairs for column in columns()])
     varying = [int(j) for j in np.argsort(by_chance, kind="stable") if by_chance[j] < 1.0][:MAX_EXAMINED]
     if len(varying) < 2:
         return False
-    n_equal, examined = _equal_pairs(whole), set(varying)
+    n_equal, examined = _equal_pairs(row_hashes), set(varying)
     for j, column in enumerate(columns()):
         if j in examined:
-            agreeing = n_equal / _equal_pairs(whole - column)
+            agreeing = n_equal / _equal_pairs(row_hashes - column)
             if (agreeing - by_chance[j]) / (1.0 - by_chance[j]) < COPIED_SHARE:
                 return False
     return True

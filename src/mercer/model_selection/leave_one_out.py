@@ -250,8 +250,8 @@ def leave_one_out(
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> found = leave_one_out(SVC(), scale(X), y)
-    >>> round(found.error, 4), int(found.wrong.sum())
+    >>> loo = leave_one_out(SVC(), scale(X), y)
+    >>> round(loo.error, 4), int(loo.wrong.sum())
     (0.0228, 13)
     """
     require_followed(estimator)
@@ -326,10 +326,10 @@ def _of_linear(
 ) -> LeaveOneOut:
     """Return the result of a linear machine that sweeps over rows."""
     began = time.perf_counter()
-    found = linear_left_out(machine._solutions, monitor, machine.tol, machine.n_jobs)
-    raw, wrong = found.raw, None
-    known: BoolArray = np.isfinite(raw.sum(axis=1))
-    trained = ~(found.rule == "not trained on").all(axis=1)
+    result = linear_left_out(machine._solutions, monitor, machine.tol, machine.n_jobs)
+    raw, wrong = result.raw, None
+    is_known: BoolArray = np.isfinite(raw.sum(axis=1))
+    trained = ~(result.rule == "not trained on").all(axis=1)
     decision = raw[:, 0] if raw.shape[1] == 1 else raw
     if is_regressor(machine):
         predicted = decision
@@ -337,35 +337,35 @@ def _of_linear(
     else:
         assert isinstance(machine, LinearSVC | LogisticRegression)
         predicted = machine.classes_[winners(decision)]
-        wrong = (predicted != y) & known
+        wrong = (predicted != y) & is_known
         error = float(wrong[trained].mean())
     return LeaveOneOut(
         decision=decision,
         raw=raw,
         predicted=predicted,
         wrong=wrong,
-        error=error if known[trained].all() else np.nan,
-        rule=found.rule,
+        error=error if is_known[trained].all() else np.nan,
+        rule=result.rule,
         error_rule=None,
         pivots=0,
-        violation=found.violation,
+        violation=result.violation,
         rounding=np.full(raw.shape, np.nan),
         n_kernel_values=0,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
-        known=known,
-        stopped="" if known.all() else monitor.stopped or "interrupted",
+        known=is_known,
+        stopped="" if is_known.all() else monitor.stopped or "interrupted",
     )
 
 
 def _followed(
-    machine: Any, whole: Gram, y: Any, fit_seconds: float, monitor: PassMonitor, *, errors_only: bool
+    machine: Any, full_gram: Gram, y: Any, fit_seconds: float, monitor: PassMonitor, *, errors_only: bool
 ) -> LeaveOneOut:
     """Return the result of a machine whose solutions are followed while a row is removed."""
     began = time.perf_counter()
     rows: IndexArray = machine._rows
-    n_before = whole.n_values
-    gram = whole if rows.size == whole.n else whole.restrict(rows)
+    n_before = full_gram.n_values
+    gram = full_gram if rows.size == full_gram.n else full_gram.restrict(rows)
     _require_convex(machine, gram)
     machines: Machines | None = getattr(machine, "machines_", None)
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
@@ -377,22 +377,22 @@ def _followed(
         problems,
         [solution.beta for solution in machine._solutions],
         parts,
-        whole,
+        full_gram,
         rows,
         wanted=rules.open_rows if rules is not None and errors_only else None,
         check=monitor.raise_if_stopped,
     )
     drive(one_by_one.steps(), monitor)
-    raw, rule, found = one_by_one.result()
+    raw, rule, solutions = one_by_one.result()
     rounding = np.full(raw.shape, np.nan)
-    for column, one in enumerate(found):
+    for column, one in enumerate(solutions):
         rounding[rows[parts[column]], column] = one.errors
-    error_rule = None if rules is None or not found else rules.named(rule[:, 0], rows, found[0].full)
+    error_rule = None if rules is None or not solutions else rules.named(rule[:, 0], rows, solutions[0].full)
     if error_rule is not None and errors_only:
         rule[:, 0] = error_rule
     deciding_rule = rule if error_rule is None else error_rule[:, None]
-    known = (deciding_rule != "unknown").all(axis=1)
-    decision, predicted, wrong, error = _judged(machine, machines, whole, raw, deciding_rule, rows, y, known)
+    is_known = (deciding_rule != "unknown").all(axis=1)
+    decision, predicted, wrong, error = _judged(machine, machines, full_gram, raw, deciding_rule, rows, y, is_known)
     return LeaveOneOut(
         decision=decision,
         raw=raw,
@@ -401,14 +401,14 @@ def _followed(
         error=error,
         rule=rule,
         error_rule=error_rule,
-        pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in found)),
-        violation=max((one.violation for one in found), default=np.inf),
+        pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in solutions)),
+        violation=max((one.violation for one in solutions), default=np.inf),
         rounding=rounding,
-        n_kernel_values=whole.n_values - n_before,
+        n_kernel_values=full_gram.n_values - n_before,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
-        known=known,
-        stopped="" if known.all() else monitor.stopped or "interrupted",  # by Ctrl-C while a machine was solved
+        known=is_known,
+        stopped="" if is_known.all() else monitor.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
 
 
@@ -426,13 +426,13 @@ class _Rules:
         deciding these rows one by one would cost more.
         """
         if self._terms is None:
-            radius, found = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)
-            terms = found(radius.largest, radius.above if np.isfinite(radius.above) else radius.exact)
+            radius, joachims = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)
+            terms = joachims(radius.largest, radius.above if np.isfinite(radius.above) else radius.exact)
             if np.isfinite(radius.above):
-                decided_at_best, _ = found(radius.largest, radius.below)
+                decided_at_best, _ = joachims(radius.largest, radius.below)
                 gained = np.count_nonzero(decided_at_best & ~terms[0] & ~terms[1])
                 if gained * 2 * _ROWS_OF_A_VALUE > decided_at_best.size:
-                    terms = found(radius.largest, radius.exact)
+                    terms = joachims(radius.largest, radius.exact)
             self._terms = terms
         return self._terms
 
@@ -443,9 +443,9 @@ class _Rules:
     def named(self, rule: TextArray, rows: IndexArray, full: Full) -> TextArray:
         """Which rule settles first whether each row is an error; `rows` are those of the problem."""
         decided, misclassified = self.terms(full)
-        named, own = rule.copy(), rule[rows]
-        support = own != "not a support vector"
-        named[rows] = np.select([support & misclassified, support & decided], [_WRONG, _RIGHT], own)
+        named, row_rule = rule.copy(), rule[rows]
+        support = row_rule != "not a support vector"
+        named[rows] = np.select([support & misclassified, support & decided], [_WRONG, _RIGHT], row_rule)
         return named
 
 
@@ -528,33 +528,33 @@ def _require_convex(machine: Any, gram: Gram) -> None:
 def _judged(
     machine: Any,
     machines: Machines | None,
-    whole: Gram,
+    full_gram: Gram,
     raw: FloatArray,
     rule: TextArray,
     rows: IndexArray,
     y: Any,
-    known: BoolArray,
+    is_known: BoolArray,
 ) -> tuple[FloatArray, npt.NDArray[Any], BoolArray | None, float]:
     """Decision values as the estimator has them, what they predict, which are wrong, and the error."""
     decision, wrong = raw[:, 0], None
     if machines is not None:
         decision = class_scores(raw, machines.n_classes, machines.scheme)
-        chosen, own = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
+        chosen, class_number = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
         decided = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
-        chosen[decided] = np.where(rule[decided, 0] == _WRONG, 1 - own[decided], own[decided])
+        chosen[decided] = np.where(rule[decided, 0] == _WRONG, 1 - class_number[decided], class_number[decided])
         predicted = machine.classes_[chosen]
-        wrong = (predicted != np.asarray(y)) & known
+        wrong = (predicted != np.asarray(y)) & is_known
     elif is_regressor(machine):
         predicted = decision
     else:
         if hasattr(machine, "radius_"):  # R^2 less the squared distance from the centre
-            decision = 2.0 * decision - whole.diag()
+            decision = 2.0 * decision - full_gram.diag()
         predicted, wrong = np.where(decision < 0.0, -1, 1), decision < 0.0
     if wrong is not None:
         error = float(wrong[rows].mean())
     else:
         error = float(np.mean(np.square(decision - np.asarray(y, dtype=np.float64))[rows]))
-    return decision, predicted, wrong, error if known[rows].all() else np.nan
+    return decision, predicted, wrong, error if is_known[rows].all() else np.nan
 
 
 def _closed_form(machine: Any, X: Any, y: npt.NDArray[Any], fit_seconds: float) -> LeaveOneOut:

@@ -72,10 +72,10 @@ def linear_left_out(
     def steps() -> Iterator[float]:
         nonlocal worst
         for column, (problem, solution) in enumerate(zip(problems, solutions, strict=True)):
-            found = _Rows(problem, solution, raw[:, column], rule[:, column], monitor)
-            for share in found.passes(tol_gap, n_jobs):
+            rows = _Rows(problem, solution, raw[:, column], rule[:, column], monitor)
+            for share in rows.passes(tol_gap, n_jobs):
                 yield (column + share) / len(solutions)
-            worst = max(worst, found.violation)
+            worst = max(worst, rows.violation)
 
     drive(steps(), monitor)
     return LinearLeftOut(raw, rule, worst)
@@ -127,8 +127,8 @@ class _Rows:
             return changes
         middle = middle_change(problem, y, self._z, charges)
         for place, row in enumerate(rows):
-            own = best_changes(problem, y[[row]], self._z[[row]], charges[[row]])
-            if charges[row] > 0.0 and {low, high} & set(own):
+            change = best_changes(problem, y[[row]], self._z[[row]], charges[[row]])
+            if charges[row] > 0.0 and {low, high} & set(change):
                 others = charges.copy()
                 others[row] = 0.0
                 changes[place] = middle_change(problem, y, self._z, others) - middle
@@ -150,8 +150,8 @@ class _Rows:
             return
         chosen = self._dense(rows) * self._scales
         solved = cho_solve((self._factor.T, False), chosen.T)  # H^-1 x_i, (q, m)
-        own = curvature[rows] * np.einsum("ij,ji->i", chosen, solved)
-        remains = 1.0 - own
+        leverage = curvature[rows] * np.einsum("ij,ji->i", chosen, solved)
+        remains = 1.0 - leverage
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = (solved * (beta[rows] / remains)).T * self._scales  # w - w without the row
         fine = (remains > _LEFT) & np.isfinite(steps).all(axis=1)
@@ -203,9 +203,9 @@ class _Rows:
             tol_gap *= _ONE_MORE_STEP
         limits = Limits(tol=tol_gap, tol_gap=tol_gap, max_seconds=self._monitor.seconds_left)
         control = Control(limits, None, self._monitor.control.interruption)
-        found = solve(without, control, start=self._solution, n_jobs=n_jobs)
-        if found.certificate.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+        solution = solve(without, control, start=self._solution, n_jobs=n_jobs)
+        if solution.certificate.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
             self._monitor.raise_if_stopped()
-        self.violation = max(self.violation, found.certificate.relative_gap)
-        values = times(self._table[row : row + 1], problem.constant, found.w)
+        self.violation = max(self.violation, solution.certificate.relative_gap)
+        values = times(self._table[row : row + 1], problem.constant, solution.w)
         self._raw[row], self._rule[row] = values[0], "refitted"

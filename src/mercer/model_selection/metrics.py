@@ -407,9 +407,9 @@ class Evaluation(Result):
 
     def __str__(self) -> str:
         area = f", area under the ROC curve {self.auc:.4g}" if self.auc is not None else ""
-        found = self.accuracy
+        share = self.accuracy
         return (
-            f"accuracy {found.value:.4g} ({100 * found.level:g}% interval {found.low:.4g} to {found.high:.4g}) on "
+            f"accuracy {share.value:.4g} ({100 * share.level:g}% interval {share.low:.4g} to {share.high:.4g}) on "
             f"{self.n:,} rows, balanced {self.balanced:.4g}{area}"
         )
 

@@ -56,12 +56,12 @@ class NestedResult(Result):
         return {name: list(getattr(self, name)) for name in names}
 
     def __str__(self) -> str:
-        found = self.interval
+        interval = self.interval
         chosen = {tuple(sorted((name, repr(value)) for name, value in one.items())) for one in self.best_params}
         return (
-            f"nested cross-validation: score {found.value:.4g}, {100 * found.level:g}% interval {found.low:.4g} to "
-            f"{found.high:.4g}; the searches promised {self.inner_scores.mean():.4g}, and chose {len(chosen)} "
-            f"setting{'s' if len(chosen) > 1 else ''} in {len(self.scores)} folds"
+            f"nested cross-validation: score {interval.value:.4g}, {100 * interval.level:g}% interval "
+            f"{interval.low:.4g} to {interval.high:.4g}; the searches promised {self.inner_scores.mean():.4g}, "
+            f"and chose {len(chosen)} setting{'s' if len(chosen) > 1 else ''} in {len(self.scores)} folds"
         )
 
 
@@ -134,8 +134,8 @@ def nested_cross_validate(
     >>> from sklearn.datasets import load_iris
     >>> from mercer import SVC, KernelSearchCV, nested_cross_validate
     >>> X, y = load_iris(return_X_y=True)
-    >>> found = nested_cross_validate(KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.1, 1.0]), X, y)
-    >>> found.scores.shape, len(found.best_params)
+    >>> nested = nested_cross_validate(KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.1, 1.0]), X, y)
+    >>> nested.scores.shape, len(nested.best_params)
     ((5,), 5)
     """
     if isinstance(search, type) or not hasattr(search, "fit") or not hasattr(search, "refit"):
@@ -151,8 +151,8 @@ def nested_cross_validate(
 
     def judged(train: Any, test: Any) -> tuple[Any, float]:
         given = {} if groups is None else {"groups": groups[train]}
-        found = clone(search).fit(rows_for(search, X, train, train), y[train], **given)
-        return found, float(scorer(found, rows_for(search, X, test, train), y[test]))
+        fitted = clone(search).fit(rows_for(search, X, train, train), y[train], **given)
+        return fitted, float(scorer(fitted, rows_for(search, X, test, train), y[test]))
 
     results = on_each_split("nested_cross_validate", judged, splits, n_jobs)
     searches, scores = tuple(one for one, _ in results), np.array([score for _, score in results])

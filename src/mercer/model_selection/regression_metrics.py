@@ -149,9 +149,9 @@ def bootstrap(
         return np.asarray(drawn @ sums / (drawn @ sizes)[:, None])
 
     means = np.concatenate([block() for _ in range(0, RESAMPLES, _BLOCK)])
-    whole, total = sums.sum(axis=0), sizes.sum()
-    without = (whole - sums) / np.maximum(total - sizes, 1.0)[:, None]
-    return [_accelerated(float(one(whole / total)), one(means), one(without), level) for one in statistics]
+    sum_of_all, total = sums.sum(axis=0), sizes.sum()
+    without = (sum_of_all - sums) / np.maximum(total - sizes, 1.0)[:, None]
+    return [_accelerated(float(one(sum_of_all / total)), one(means), one(without), level) for one in statistics]
 
 
 def _accelerated(value: float, resampled: FloatArray, without: FloatArray, level: float) -> Interval:

@@ -33,18 +33,18 @@ def sealed_rows_learnt(machine: Any, X: Any, free: npt.NDArray[np.int64], sealed
     learnt, is_all = _rows_of(machine)
     if learnt is None:
         return None
-    own = _safe_indexing(X, np.concatenate([free, sealed]))
+    transformed = _safe_indexing(X, np.concatenate([free, sealed]))
     try:
         for step in steps:
-            own = step.transform(own)
-        both = _stacked(own, learnt)
+            transformed = step.transform(transformed)
+        both = _stacked(transformed, learnt)
     except (TypeError, ValueError):  # rows that cannot be compared
         return None
     ranks = content_ranks(both)
     ours, theirs = ranks[: free.size + sealed.size], ranks[free.size + sealed.size :]
     hidden = ours[free.size :]
-    found = int(np.count_nonzero(np.isin(hidden, theirs) & ~np.isin(hidden, ours[: free.size])))
-    return found if found or is_all else None
+    n_sealed = int(np.count_nonzero(np.isin(hidden, theirs) & ~np.isin(hidden, ours[: free.size])))
+    return n_sealed if n_sealed or is_all else None
 
 
 def _rows_of(machine: Any) -> tuple[Any, bool]:

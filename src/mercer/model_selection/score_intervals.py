@@ -67,26 +67,32 @@ def area_with_influence(codes: IndexArray, scores: FloatArray) -> tuple[float, F
     area : float
     influence : ndarray of shape (n,)
     """
-    columns = [(codes == 1, scores)] if scores.ndim == 1 else [(codes == k, own) for k, own in enumerate(scores.T)]
-    columns = [(positive, own) for positive, own in columns if 0 < np.count_nonzero(positive) < positive.size]
+    columns = (
+        [(codes == 1, scores)]
+        if scores.ndim == 1
+        else [(codes == k, class_scores) for k, class_scores in enumerate(scores.T)]
+    )
+    columns = [
+        (positive, class_scores) for positive, class_scores in columns if 0 < np.count_nonzero(positive) < positive.size
+    ]
     if not columns:
         return 0.5, np.zeros(codes.size)
-    found = [_area_of_two(positive, own) for positive, own in columns]
-    areas, influences = zip(*found, strict=True)
+    areas_and_influences = [_area_of_two(positive, class_scores) for positive, class_scores in columns]
+    areas, influences = zip(*areas_and_influences, strict=True)
     return float(np.mean(areas)), np.mean(influences, axis=0)
 
 
 def _area_of_two(positive: npt.NDArray[np.bool_], scores: FloatArray) -> tuple[float, FloatArray]:
     ranks, n = rankdata(scores), positive.size
     beaten = np.empty(n)  # the share of rows of the other kind on the right side of each row; ties count half
-    for own in (positive, ~positive):
-        beaten[own] = (ranks[own] - rankdata(scores[own])) / (n - own.sum())
+    for members in (positive, ~positive):
+        beaten[members] = (ranks[members] - rankdata(scores[members])) / (n - members.sum())
     beaten[~positive] = 1.0 - beaten[~positive]
     area = float(beaten[positive].mean())
     influence = np.empty(n)
-    for own in (positive, ~positive):
-        m = int(own.sum())
-        influence[own] = (beaten[own] - area) * (n / m) * np.sqrt(m / max(1, m - 1))
+    for members in (positive, ~positive):
+        m = int(members.sum())
+        influence[members] = (beaten[members] - area) * (n / m) * np.sqrt(m / max(1, m - 1))
     return area, influence
 
 

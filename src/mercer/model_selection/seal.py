@@ -61,10 +61,10 @@ class Seal:
         rows = f"test part of {self.n_test} {'row' if self.n_test == 1 else 'rows'}, sealed {_moment(self.sealed_at)}"
         if not self.openings:
             return f"{rows}: never opened"
-        looks = "; ".join(f"{one.purpose}, {_moment(one.time)}" for one in self.openings)
+        openings = "; ".join(f"{one.purpose}, {_moment(one.time)}" for one in self.openings)
         if self.clean:
-            return f"{rows}: opened once ({looks})"
-        return f"{rows}: opened {len(self.openings)} times ({looks}); after the first look it is no longer clean"
+            return f"{rows}: opened once ({openings})"
+        return f"{rows}: opened {len(self.openings)} times ({openings}); after the first look it is no longer clean"
 
 
 def _moment(time: datetime) -> str:

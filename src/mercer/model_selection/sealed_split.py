@@ -90,13 +90,13 @@ class Estimate(Result):
 
     def __str__(self) -> str:
         name = "error" if self.loss == "zero_one" else f"{self.loss} loss"
-        found = self.interval
+        interval = self.interval
         verdict = "clean" if self.clean else "no longer clean: these rows had been seen before"
         if self.clean and self.unknown:
             verdict = f"clean if the machine was fitted to free rows alone, which cannot be known of a {self.unknown}"
         return (
-            f"{name} {found.value:.4g}, {100 * found.level:g}% interval {found.low:.4g} to {found.high:.4g}, on "
-            f"{self.n} sealed rows; {self.look}, {verdict}"
+            f"{name} {interval.value:.4g}, {100 * interval.level:g}% interval {interval.low:.4g} to "
+            f"{interval.high:.4g}, on {self.n} sealed rows; {self.look}, {verdict}"
         )
 
 
@@ -238,8 +238,8 @@ class SealedSplit:
         return together.holdout(codes, test_size, seed)
 
     def __repr__(self) -> str:
-        looks = len(self.openings)
-        state = "unopened" if not looks else f"opened {'once' if looks == 1 else f'{looks} times'}"
+        n_openings = len(self.openings)
+        state = "unopened" if not n_openings else f"opened {'once' if n_openings == 1 else f'{n_openings} times'}"
         return f"SealedSplit({len(self.rest)} rows free, {self.n_test} sealed, {state})"
 
     @property
@@ -339,11 +339,11 @@ class SealedSplit:
         def judge(rows: npt.NDArray[np.int64]) -> list[tuple[str, FloatArray, Interval]]:
             truth = self._y[rows]
             groups = None if self._units is None else self._units[rows]
-            found = []
+            estimates = []
             for machine, (name, of) in zip(chosen, losses, strict=True):
                 each = _one_a_row(of(truth, np.asarray(machine.predict(self._asked(machine, rows)))), len(rows))
-                found.append((name, each, _interval(each, groups, name == "zero_one", level)))
-            return found
+                estimates.append((name, each, _interval(each, groups, name == "zero_one", level)))
+            return estimates
 
         for machine in chosen:
             _hand_record(machine, self._seal.seal)
@@ -399,30 +399,30 @@ class SealedSplit:
         kind = type(machine).__name__
         if self._takes_cut(machine):
             return ""  # the number of its columns was checked
-        found: list[int | None] = []
+        counts: list[int | None] = []
 
         def compare(sealed: npt.NDArray[np.int64]) -> None:
-            found.append(sealed_rows_learnt(machine, self._X, self.rest, sealed))
+            counts.append(sealed_rows_learnt(machine, self._X, self.rest, sealed))
 
         self._seal.check(compare)
-        if found[0]:
+        if counts[0]:
             raise ValueError(
-                f"open needs machines fitted to free rows alone, but {found[0]} of the {self.n_test} sealed rows are "
+                f"open needs machines fitted to free rows alone, but {counts[0]} of the {self.n_test} sealed rows are "
                 f"among those that this {kind} was fitted to: fit it to sealed.X_rest, sealed.y_rest. The test part "
                 "was not opened."
             )
-        return kind if found[0] is None else ""
+        return kind if counts[0] is None else ""
 
     def _require_a_class(self, machine: Any) -> None:
         """Refuse a classifier that was trained on none of the classes of y: every prediction would be an error."""
-        known = getattr(machine, "classes_", None)
-        if known is None or np.ndim(known) != 1:
+        classes = getattr(machine, "classes_", None)
+        if classes is None or np.ndim(classes) != 1:
             return
-        known, present = np.asarray(known).tolist(), np.unique(self._y).tolist()
-        if not set(known) & set(present):
+        classes, present = np.asarray(classes).tolist(), np.unique(self._y).tolist()
+        if not set(classes) & set(present):
             raise ValueError(
                 f"open needs machines for the classes of y, {_some(present)}, but this {type(machine).__name__} was "
-                f"fitted to {_some(known)}: fit it to sealed.y_rest. The test part was not opened."
+                f"fitted to {_some(classes)}: fit it to sealed.y_rest. The test part was not opened."
             )
 
 
@@ -489,10 +489,12 @@ def _loss(loss: str | Loss | None, machine: Any) -> tuple[str, Loss]:
 
 
 def _one_a_row(losses: Any, n: int) -> FloatArray:
-    found = np.asarray(losses, dtype=np.float64)
-    if found.shape != (n,) or not np.isfinite(found).all():
-        raise ValueError(f"loss must give one finite number for each of the {n} rows, got shape {found.shape}.")
-    return found
+    losses_of_rows = np.asarray(losses, dtype=np.float64)
+    if losses_of_rows.shape != (n,) or not np.isfinite(losses_of_rows).all():
+        raise ValueError(
+            f"loss must give one finite number for each of the {n} rows, got shape {losses_of_rows.shape}."
+        )
+    return losses_of_rows
 
 
 def _interval(losses: FloatArray, groups: Any, zero_one: bool, level: float) -> Interval:

@@ -91,12 +91,12 @@ def check_row_count(n: int, test_size: float, n_folds: int) -> None:
 
 def check_judging_numbers(target: str, numbers: np.ndarray) -> None:
     """Raise a TableError for sealed numbers that are one and the same, but for a row at most: no R² is one of these."""
-    found, counts = np.unique(numbers, return_counts=True)
+    distinct, counts = np.unique(numbers, return_counts=True)
     others = numbers.size - int(counts.max())
     if others > 1:
         return
     raise TableError(
-        f"the target {target!r} is {cell_text(float(found[counts.argmax()]))} in all {numbers.size} sealed rows"
+        f"the target {target!r} is {cell_text(float(distinct[counts.argmax()]))} in all {numbers.size} sealed rows"
         + (" but one" if others else "")
         + ", which no prediction of numbers can be judged by",
         hint="change the seed or take a larger test_size; where nearly every row has this number, ask for "

@@ -77,7 +77,7 @@ class Calibration(Result):
     @property
     def violation(self) -> float:
         """Largest of the maps'; isotonic regression is exact."""
-        return max((found.violation for found in self.maps if isinstance(found, Sigmoid)), default=0.0)
+        return max((sigmoid.violation for sigmoid in self.maps if isinstance(sigmoid, Sigmoid)), default=0.0)
 
     def __str__(self) -> str:
         how = "free" if self.free else f"the predicted class leads ({self.n_moved} rows moved)"
@@ -129,13 +129,13 @@ def _coupled(positive: FloatArray, n_classes: int) -> FloatArray:
     """Probabilities of the classes from those of the first one of each pair, (m, n_pairs)."""
     first, second = np.triu_indices(n_classes, 1)
     height = max(1, NUMBERS_AT_A_TIME // n_classes**2)
-    found = np.empty((len(positive), n_classes))
+    probabilities = np.empty((len(positive), n_classes))
     for top in range(0, len(positive), height):
         some = slice(top, top + height)
         pairs = np.empty((len(positive[some]), n_classes, n_classes))
         pairs[:, first, second], pairs[:, second, first] = positive[some], 1.0 - positive[some]
-        found[some] = couple(pairs)
-    return found
+        probabilities[some] = couple(pairs)
+    return probabilities
 
 
 def bytes_of_calibration(raw: FloatArray, n_classes: int) -> int:
@@ -216,18 +216,18 @@ def calibrate(
     values, counts = calibration_inputs(raw, n_classes, scheme), checked_weights(weights, n)
     sizes, rows = tasks.sizes, tasks.rows
     starts = sizes.cumsum() - sizes
-    f, is_positive, own = values[rows, np.arange(sizes.size).repeat(sizes)], tasks.signs > 0.0, counts[rows]
+    f, is_positive, prior = values[rows, np.arange(sizes.size).repeat(sizes)], tasks.signs > 0.0, counts[rows]
     if class_weight is not None:
-        weighted = own * np.asarray(class_weight, dtype=np.float64)[codes[rows]]
-        own = weighted * (np.add.reduceat(own, starts) / np.add.reduceat(weighted, starts)).repeat(sizes)
-    n_rows = tuple(np.add.reduceat((own > 0.0).astype(np.int64), starts).tolist())
+        weighted = prior * np.asarray(class_weight, dtype=np.float64)[codes[rows]]
+        prior = weighted * (np.add.reduceat(prior, starts) / np.add.reduceat(weighted, starts)).repeat(sizes)
+    n_rows = tuple(np.add.reduceat((prior > 0.0).astype(np.int64), starts).tolist())
     if method == "sigmoid":
-        maps: Sequence[Map] = fit_sigmoids(f, is_positive, own, sizes, free=free)
+        maps: Sequence[Map] = fit_sigmoids(f, is_positive, prior, sizes, free=free)
     else:
-        each = zip(*(np.split(of_all, starts[1:]) for of_all in (f, is_positive, own)), strict=True)
+        each = zip(*(np.split(of_all, starts[1:]) for of_all in (f, is_positive, prior)), strict=True)
         maps = [fit_isotonic(*sample, free=free) for sample in each]
-    found = Calibration(method, free, scheme, n_classes, tuple(maps), n_rows, fitted_on, folds=folds)
+    calibration = Calibration(method, free, scheme, n_classes, tuple(maps), n_rows, fitted_on, folds=folds)
     if free:
-        return found
-    _, moved = found.read(raw[counts > 0.0])
-    return replace(found, n_moved=int(moved.sum()))
+        return calibration
+    _, moved = calibration.read(raw[counts > 0.0])
+    return replace(calibration, n_moved=int(moved.sum()))

@@ -51,12 +51,12 @@ class PairCoefficients:
         votes = np.zeros((n_vectors, n_classes))
         for classes, vote in ((first, 1.0), (second, 1.0), (by_sign, 0.25)):
             np.add.at(votes, (vectors, classes), vote)
-        own = votes.argmax(axis=1)[vectors]
-        own = np.where((own == first) | (own == second), own, first)
-        other = first + second - own
-        keys, rows = np.unique(own * n_vectors + vectors, return_inverse=True)
+        class_of = votes.argmax(axis=1)[vectors]
+        class_of = np.where((class_of == first) | (class_of == second), class_of, first)
+        other = first + second - class_of
+        keys, rows = np.unique(class_of * n_vectors + vectors, return_inverse=True)
         table = np.zeros((keys.size, n_classes - 1))
-        np.add.at(table, (rows, place_among_others(own, other)), values)
+        np.add.at(table, (rows, place_among_others(class_of, other)), values)
         return cls(table, np.bincount(keys // n_vectors, minlength=n_classes), keys % n_vectors, n_vectors)
 
     @property
@@ -80,18 +80,20 @@ class PairCoefficients:
         rows = np.arange(len(self.table)) if self.vectors is None else self.vectors
         edges = pairwise(accumulate(self.counts.tolist(), initial=0))
         return [
-            Group(rows[first:end], machines, self.table[first:end], own)
-            for own, (machines, (first, end)) in enumerate(zip(pairs_with(self.counts.size), edges, strict=True))
+            Group(rows[first:end], machines, self.table[first:end], class_machines)
+            for class_machines, (machines, (first, end)) in enumerate(
+                zip(pairs_with(self.counts.size), edges, strict=True)
+            )
             if first < end
         ]
 
-    def whole(self) -> FloatArray:
+    def dense(self) -> FloatArray:
         """Return a dense table of all coefficients, (n_vectors, n_machines); most of them are 0."""
-        found = np.zeros((len(self.table) if self.n_vectors is None else self.n_vectors, self.n_machines))
+        table = np.zeros((len(self.table) if self.n_vectors is None else self.n_vectors, self.n_machines))
         for group in self.groups():
             assert group.vectors is not None
-            found[np.ix_(group.vectors, group.machines)] += group.coefficients  # type: ignore[arg-type]
-        return found
+            table[np.ix_(group.vectors, group.machines)] += group.coefficients  # type: ignore[arg-type]
+        return table
 
     def columns(self) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Yield, for each machine, its vectors and their coefficients; some of these may be 0."""
@@ -121,9 +123,9 @@ class Entries(NamedTuple):
 
     def table(self) -> FloatArray:
         """Return a dense table of all coefficients, (n_vectors, n_machines)."""
-        found = np.zeros((self.n_vectors, self.n_machines))
-        np.add.at(found, (self.vectors, self.machines), self.values)
-        return found
+        dense = np.zeros((self.n_vectors, self.n_machines))
+        np.add.at(dense, (self.vectors, self.machines), self.values)
+        return dense
 
 
 Coefficients: TypeAlias = FloatArray | PairCoefficients
@@ -151,7 +153,7 @@ class Group(NamedTuple):
 
 def table_of(coefficients: Coefficients) -> FloatArray:
     """Return a dense table of all coefficients, (n_vectors, n_machines)."""
-    return coefficients.whole() if isinstance(coefficients, PairCoefficients) else coefficients
+    return coefficients.dense() if isinstance(coefficients, PairCoefficients) else coefficients
 
 
 def groups_of(coefficients: Coefficients) -> list[Group]:
@@ -159,7 +161,7 @@ def groups_of(coefficients: Coefficients) -> list[Group]:
     if not isinstance(coefficients, PairCoefficients):
         return [Group(None, slice(None), coefficients)]
     if coefficients.n_machines < _FEW_MACHINES:
-        return [Group(None, slice(None), coefficients.whole())]
+        return [Group(None, slice(None), coefficients.dense())]
     return coefficients.groups()
 
 

@@ -119,11 +119,13 @@ def made_largest(probabilities: FloatArray, chosen: IndexArray) -> tuple[FloatAr
 
 def _pooled(q: FloatArray, chosen: IndexArray) -> FloatArray:
     rows, n_classes = np.arange(len(q)), q.shape[1]
-    own = q[rows, chosen]
+    chosen_shares = q[rows, chosen]
     others = q.copy()
     others[rows, chosen] = -np.inf
     falling = -np.sort(-others, axis=1)[:, :-1]
-    means = (own[:, None] + np.cumsum(falling, axis=1)) / np.arange(2, n_classes + 1)  # with 1, 2, ... of the others
+    means = (chosen_shares[:, None] + np.cumsum(falling, axis=1)) / np.arange(
+        2, n_classes + 1
+    )  # with 1, 2, ... of the others
     left = np.column_stack([falling[:, 1:], np.full(len(q), -np.inf)])  # the largest that is left out
     level = means[rows, np.argmax(means >= left, axis=1)]
     p = np.minimum(q, level[:, None])

@@ -53,16 +53,16 @@ def fold_numbers(codes: IndexArray, n_classes: int, groups: IndexArray | None = 
     [0, 0, 1, 1, 1, 2]
     """
     if groups is not None:
-        found, group = _rarest_classes(codes, n_classes, groups)
-        return fold_numbers(found, n_classes)[group]
+        n_rarest, group = _rarest_classes(codes, n_classes, groups)
+        return fold_numbers(n_rarest, n_classes)[group]
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=n_classes)
     folds = np.empty(codes.size, dtype=np.int64)
-    for number, own in enumerate(np.split(order, counts.cumsum()[:-1])):
-        spread = np.argsort(np.arange(own.size, dtype=np.int64) * _MULTIPLIER % (1 << 32))
-        n_folds = min(N_FOLDS, own.size)
+    for number, class_rows in enumerate(np.split(order, counts.cumsum()[:-1])):
+        spread = np.argsort(np.arange(class_rows.size, dtype=np.int64) * _MULTIPLIER % (1 << 32))
+        n_folds = min(N_FOLDS, class_rows.size)
         # Classes begin with different folds: small ones would all have their larger folds, or their only ones, first.
-        folds[own[spread]] = (np.arange(own.size) * n_folds // max(1, own.size) + number) % N_FOLDS
+        folds[class_rows[spread]] = (np.arange(class_rows.size) * n_folds // max(1, class_rows.size) + number) % N_FOLDS
     return folds
 
 

@@ -40,15 +40,15 @@ def pairs_with(n_classes: int) -> IndexArray:
     return numbers[~np.eye(n_classes, dtype=bool)].reshape(n_classes, n_classes - 1)
 
 
-def place_among_others(own: IndexArray, other: IndexArray) -> IndexArray:
-    """Return the position of the class `other` in the sorted list of all classes except `own`.
+def place_among_others(class_number: IndexArray, other: IndexArray) -> IndexArray:
+    """Return the position of the class `other` in the sorted list of all classes except `class_number`.
 
     Examples
     --------
     >>> place_among_others(np.array([1, 1]), np.array([0, 2])).tolist()
     [0, 1]
     """
-    return other - (other > own)
+    return other - (other > class_number)
 
 
 def against_later(by_pair: FloatArray, n_classes: int) -> Iterator[FloatArray]:

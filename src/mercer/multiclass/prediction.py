@@ -67,11 +67,11 @@ def predicted_classes(
         error_bounds = np.zeros((n_classes, chosen.size))
 
         def product(one: Group) -> FloatArray:
-            found = backend.matvec_bounded(rows, chosen, support, one.vectors, one.coefficients)
-            assert found is not None
-            own = slice(None) if one.owner is None else one.owner
-            error_bounds[own] = found[1] * (0.5 if one.owner is None else 1.0)
-            return found[0]
+            products = backend.matvec_bounded(rows, chosen, support, one.vectors, one.coefficients)
+            assert products is not None
+            machines = slice(None) if one.owner is None else one.owner
+            error_bounds[machines] = products[1] * (0.5 if one.owner is None else 1.0)
+            return products[0]
 
         raw = summed(groups, product, chosen.size, n_machines) + biases
         error_bounds *= 1.0 + _ALLOWANCE

@@ -96,8 +96,8 @@ def positive_sides(maps: Sequence[Map], values: FloatArray) -> FloatArray:
     first = maps[0]
     if isinstance(first, Sigmoid):  # all maps have the same type
         numbers = np.array([[one.slope, one.intercept] for one in maps if isinstance(one, Sigmoid)])
-        found: FloatArray = expit(_exponents(values, numbers[:, 0], numbers[:, 1], is_bound=first.is_bound))
-        return found
+        probabilities: FloatArray = expit(_exponents(values, numbers[:, 0], numbers[:, 1], is_bound=first.is_bound))
+        return probabilities
     return np.column_stack([one(column)[:, 1] for one, column in zip(maps, values.T, strict=True)])
 
 
@@ -186,15 +186,17 @@ def fit_sigmoids(
     slopes = np.minimum(slopes / some.tops, np.finfo(np.float64).max)
     violations = some.violations(slopes, intercepts)
     for number in np.flatnonzero(unclear | ~(violations <= _LOOSE)).tolist():
-        own = np.split(f, starts[1:])[number]
+        sample = np.split(f, starts[1:])[number]
         how = f"not fitted: its gradient is {violations[number]:.2g}, and should be below {_LOOSE:g}"
         warn_user(
-            f"the sigmoid is {'flat' if unclear[number] else how}. Decision values between {own.min():.17g} and "
-            f"{own.max():.17g} differ in their last digits only; scale the columns, or use isotonic regression.",
+            f"the sigmoid is {'flat' if unclear[number] else how}. Decision values between {sample.min():.17g} and "
+            f"{sample.max():.17g} differ in their last digits only; scale the columns, or use isotonic regression.",
             ConvergenceWarning,
         )
     columns = (slopes.tolist(), intercepts.tolist(), violations.tolist())
-    return [Sigmoid(slope, intercept, not free, found) for slope, intercept, found in zip(*columns, strict=True)]
+    return [
+        Sigmoid(slope, intercept, not free, violation) for slope, intercept, violation in zip(*columns, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +220,8 @@ class _Samples:
 
     def sums(self, numbers: FloatArray) -> FloatArray:
         """Of each sample."""
-        found: FloatArray = np.add.reduceat(numbers, self.sizes.cumsum() - self.sizes)
-        return found
+        sums_of_samples: FloatArray = np.add.reduceat(numbers, self.sizes.cumsum() - self.sizes)
+        return sums_of_samples
 
     def spread(self, numbers: FloatArray) -> FloatArray:
         """A number of each sample, for each of its rows."""
@@ -253,11 +255,11 @@ def _lines(some: _Samples) -> tuple[FloatArray, FloatArray]:
     widths = np.maximum.reduceat(np.abs(away), some.sizes.cumsum() - some.sizes)
     widths = np.where(widths > 0.0, widths, 1.0)
     flat = np.column_stack([np.zeros(widths.size), logit(some.sums(some.shares * some.targets))])
-    found = _newton(replace(some, f=away / some.spread(widths)), flat)
+    lines = _newton(replace(some, f=away / some.spread(widths)), flat)
     # The minimum over slopes >= 0 is at 0 where it is below, for the loss is convex.
-    found = np.where(found[:, :1] > 0.0, found, flat)
-    slopes = found[:, 0] / widths
-    return slopes, found[:, 1] - slopes * centres
+    lines = np.where(lines[:, :1] > 0.0, lines, flat)
+    slopes = lines[:, 0] / widths
+    return slopes, lines[:, 1] - slopes * centres
 
 
 def _newton(some: _Samples, start: FloatArray) -> FloatArray:
@@ -294,11 +296,11 @@ def _downhill(
     for _ in range(HALVINGS):
         there = here + step[:, None] * direction
         reached = some.losses(there)
-        found: BoolArray = reached <= values + step * _SUFFICIENT * along + rounding
-        if found.all():
+        is_lower: BoolArray = reached <= values + step * _SUFFICIENT * along + rounding
+        if is_lower.all():
             break
-        step = np.where(found, step, 0.5 * step)
-    return there, reached, found
+        step = np.where(is_lower, step, 0.5 * step)
+    return there, reached, is_lower
 
 
 def fit_isotonic(

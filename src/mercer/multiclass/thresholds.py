@@ -62,8 +62,8 @@ class Threshold(Result):
     @classmethod
     def at(cls, value: float, values: npt.NDArray[Any], positive: npt.NDArray[np.bool_]) -> Threshold:
         """Return a given threshold with the numbers of correct and wrong decisions on some rows."""
-        found = values > value
-        pairs = ((found, positive), (found, ~positive), (~found, ~positive), (~found, positive))
+        is_above = values > value
+        pairs = ((is_above, positive), (is_above, ~positive), (~is_above, ~positive), (~is_above, positive))
         return cls(value, *(float(np.count_nonzero(one & other)) for one, other in pairs))
 
     def cost(self, false_positive: float, false_negative: float) -> float:
@@ -134,8 +134,8 @@ def tune_threshold(
     --------
     >>> from mercer import tune_threshold
     >>> values, positive = [-2.0, -1.0, -0.5, 0.5, 1.0, 2.0], [False, True, False, False, True, True]
-    >>> found = tune_threshold(values, positive, recall=1.0)
-    >>> found.value, found.precision, found.recall
+    >>> threshold = tune_threshold(values, positive, recall=1.0)
+    >>> threshold.value, threshold.precision, threshold.recall
     (-1.5, 0.6, 1.0)
     """
     curve = ThresholdCurve.of(values, positive, weights)
@@ -150,11 +150,11 @@ def tune_threshold(
         return curve.best(-curve.cost(*_checked_costs(costs)))
     if precision is not None:
         least = _checked_share("precision", precision, above=0.0)
-        met = curve.found & (curve.true >= (least - ROUNDED_SUM) * (curve.true + curve.false))
+        met = curve.finds_any & (curve.true >= (least - ROUNDED_SUM) * (curve.true + curve.false))
         if not met.any():
             raise ValueError(
                 f"precision={precision:g} cannot be reached on these values: the largest is "
-                f"{curve.precision[curve.found].max():.6g}."
+                f"{curve.precision[curve.finds_any].max():.6g}."
             )
         return curve.best(curve.true, curve.precision, met=met)
     if recall is not None:
@@ -222,14 +222,14 @@ class ThresholdCurve(Result):
         return cls(_between(lower, upper), true, false)
 
     @property
-    def found(self) -> npt.NDArray[np.bool_]:
+    def finds_any(self) -> npt.NDArray[np.bool_]:
         """Whether at least one row is predicted positive, for each threshold."""
         return self.true + self.false > 0.0
 
     @property
     def precision(self) -> FloatArray:
         """Precision at each threshold; 0 if no row is predicted positive."""
-        return self.true / np.where(self.found, self.true + self.false, 1.0)
+        return self.true / np.where(self.finds_any, self.true + self.false, 1.0)
 
     @property
     def recall(self) -> FloatArray:
@@ -274,13 +274,18 @@ def _between(lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def _checked_costs(costs: tuple[float, float]) -> tuple[float, float]:
-    found = np.asarray(costs, dtype=np.float64)
-    if found.shape != (2,) or not np.isfinite(found).all() or (found < 0.0).any() or not found.any():
+    cost_matrix = np.asarray(costs, dtype=np.float64)
+    if (
+        cost_matrix.shape != (2,)
+        or not np.isfinite(cost_matrix).all()
+        or (cost_matrix < 0.0).any()
+        or not cost_matrix.any()
+    ):
         raise ValueError(
             "costs must be two finite numbers >= 0, not both 0: what a false positive and what a false negative costs, "
             f"got {costs!r}."
         )
-    return float(found[0]), float(found[1])
+    return float(cost_matrix[0]), float(cost_matrix[1])
 
 
 def _checked_share(name: str, share: float, above: float | None = None) -> float:

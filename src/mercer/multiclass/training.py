@@ -166,9 +166,9 @@ class Machines:
         """Signed dual coefficients of every decision value over all training rows, (n, n_machines)."""
         if self.scheme == JOINT:
             return self._joint_coefficients
-        rows, found = self.support()
+        rows, entries = self.support()
         beta = np.zeros((self.n, len(self.tasks)))
-        beta[rows] = table_of(found)
+        beta[rows] = table_of(entries)
         return beta
 
     @property
@@ -203,13 +203,13 @@ class Machines:
         rows = self._by_class(np.flatnonzero(is_support), codes)
         places = np.empty(self.n, dtype=np.int64)
         places[rows] = np.arange(rows.size)
-        found = np.zeros((rows.size, len(self.tasks)))
-        found[places[of_used], self._machines_of(used)] = self.solutions.beta[used]
+        coefficients = np.zeros((rows.size, len(self.tasks)))
+        coefficients[places[of_used], self._machines_of(used)] = self.solutions.beta[used]
         if self.margins is not None or self.leanings is not None:
-            found = self._as_they_predict(found)
-            remaining = found.any(axis=1)  # a constant machine has no support vectors
-            rows, found = rows[remaining], found[remaining]
-        return rows, found
+            coefficients = self._as_they_predict(coefficients)
+            remaining = coefficients.any(axis=1)  # a constant machine has no support vectors
+            rows, coefficients = rows[remaining], coefficients[remaining]
+        return rows, coefficients
 
     def _support_of_pairs(
         self, used: IndexArray, of_used: IndexArray, is_support: npt.NDArray[np.bool_]
@@ -223,16 +223,16 @@ class Machines:
         places = np.empty(self.n, dtype=np.int64)
         places[rows] = np.arange(rows.size)
         at = places[of_used]
-        own = np.arange(self.n_classes).repeat(counts)[at]
-        other = self.tasks.pairs[self._machines_of(used)].sum(axis=1) - own
+        class_of = np.arange(self.n_classes).repeat(counts)[at]
+        other = self.tasks.pairs[self._machines_of(used)].sum(axis=1) - class_of
         table = np.zeros((rows.size, self.n_classes - 1))
-        table[at, place_among_others(own, other)] = self.solutions.beta[used]
-        found = PairCoefficients(table, counts)
+        table[at, place_among_others(class_of, other)] = self.solutions.beta[used]
+        coefficients = PairCoefficients(table, counts)
         if self.margins is not None or self.leanings is not None:
-            found = found.changed(self._as_they_predict)
-            remaining = (found.table != 0.0).any(axis=1)
-            rows, found = rows[remaining], found.of_rows(remaining)
-        return rows, found
+            coefficients = coefficients.changed(self._as_they_predict)
+            remaining = (coefficients.table != 0.0).any(axis=1)
+            rows, coefficients = rows[remaining], coefficients.of_rows(remaining)
+        return rows, coefficients
 
     def _by_class(self, rows: IndexArray, codes: IndexArray | None) -> IndexArray:
         return rows if codes is None else rows[_order_by_class(codes[rows], self.n_classes)]
@@ -248,8 +248,8 @@ class Machines:
         if self.solutions.prepared is not None:
             return self._as_they_predict(self.solutions.prepared.values[:, rows].T)
         columns = [solution.known_products for solution in self.solutions]
-        known = [column[rows] for column in columns if column is not None]
-        return self._as_they_predict(np.column_stack(known)) if len(known) == len(self.tasks) else None
+        products = [column[rows] for column in columns if column is not None]
+        return self._as_they_predict(np.column_stack(products)) if len(products) == len(self.tasks) else None
 
     def _as_they_predict(self, linear: FloatArray, machines: IndexArray | slice = slice(None)) -> FloatArray:
         """Apply `margins` and `leanings` to coefficients or to decision values without biases."""
@@ -288,9 +288,9 @@ class Machines:
         support = trained[of_trained]
 
         def product(one: Group) -> FloatArray:
-            own = np.zeros((gram.n, one.coefficients.shape[1]))
-            own[support if one.vectors is None else support[one.vectors]] = one.coefficients
-            return gram.matvec(own, rows, check)
+            values = np.zeros((gram.n, one.coefficients.shape[1]))
+            values[support if one.vectors is None else support[one.vectors]] = one.coefficients
+            return gram.matvec(values, rows, check)
 
         return summed(groups_of(coefficients), product, rows.size, len(self.tasks)) + self.biases
 
@@ -359,8 +359,8 @@ def train(
     control = control or Control()
     tasks = make_tasks(labels, n_classes, scheme) if warm_start is None else warm_start.tasks
     if scheme == JOINT:
-        whole = joint(labels, n_classes, penalties)
-        problems = Problems(whole, [whole.n])
+        joint_problem = joint(labels, n_classes, penalties)
+        problems = Problems(joint_problem, [joint_problem.n])
     else:
         problems = duals(tasks.signs, penalties[tasks.rows], tasks.sizes)
     with control.interruption:
@@ -378,16 +378,16 @@ def train(
 
 def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
     """Return the divisor of each machine: its margin, or 1 if the margin is 0 up to rounding."""
-    found = np.array([margin(solution.multipliers) for solution in solutions])
+    divisors = np.array([margin(solution.multipliers) for solution in solutions])
     roundings = [0.0 if one.certified is None else one.certified.decision_error or 0.0 for one in solutions]
-    empty = ~np.array(list(map(has_width, found.tolist(), roundings)))
+    empty = ~np.array(list(map(has_width, divisors.tolist(), roundings)))
     if empty.any():
         warn_user(
-            f"the margin rho of {np.count_nonzero(empty)} of {found.size} machines is 0, so that they separate "
+            f"the margin rho of {np.count_nonzero(empty)} of {divisors.size} machines is 0, so that they separate "
             "nothing: weighted means of their two classes coincide. Use a larger nu, or another kernel.",
             ConvergenceWarning,
         )
-    return np.where(empty, 1.0, found)
+    return np.where(empty, 1.0, divisors)
 
 
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:

@@ -195,9 +195,9 @@ class _RunMonitor(ProgressMonitor[Step]):
     def _measure(self) -> None:
         step = self.step
         self._due = max(step.n_steps + 1, math.ceil(SPACING * step.n_steps))
-        found = self._problem.measure(step.point)
-        bound = max(self.trace[-1].bound if self.trace else -math.inf, found.dual)
-        row = TraceRow(step.n_steps, self._worked, step.n_kernel_values, *found[:2], bound, found.violation)
+        measured = self._problem.measure(step.point)
+        bound = max(self.trace[-1].bound if self.trace else -math.inf, measured.dual)
+        row = TraceRow(step.n_steps, self._worked, step.n_kernel_values, *measured[:2], bound, measured.violation)
         self.trace.append(row)
         if self._problem.is_solved(row, self._tol_gap):
             self.verdict = Status.OPTIMAL

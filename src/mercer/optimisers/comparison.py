@@ -89,8 +89,8 @@ def compare(
     --------
     >>> from mercer.optimisers import PlattSMO, SecondOrderSMO, compare, kernel_svm
     >>> problem = kernel_svm([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], C=10.0)
-    >>> found = compare(problem, [PlattSMO(), SecondOrderSMO()], tol_gap=1e-8)
-    >>> [run.status.value for run in found]
+    >>> comparison = compare(problem, [PlattSMO(), SecondOrderSMO()], tol_gap=1e-8)
+    >>> [run.status.value for run in comparison]
     ['optimal', 'optimal']
     """
     chosen = list(optimisers) if isinstance(optimisers, Iterable) else [optimisers]

@@ -77,12 +77,12 @@ class Quadratic(MeasuredProblem):
 
 def _numbers(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return a copy in float64, of numbers that must be finite."""
-    found = np.array(float_values(values, name)[0], dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(found))
+    array = np.array(float_values(values, name)[0], dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(array))
     if bad.size:
         place = ", ".join(map(str, bad[0]))
-        raise ValueError(f"{name} must hold finite numbers, got {found[tuple(bad[0])]} at [{place}].")
-    return found
+        raise ValueError(f"{name} must hold finite numbers, got {array[tuple(bad[0])]} at [{place}].")
+    return array
 
 
 def quadratic(A: npt.ArrayLike, b: npt.ArrayLike) -> Quadratic:

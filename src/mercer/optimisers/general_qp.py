@@ -152,5 +152,5 @@ def _solve(program: Program) -> tuple[FloatArray, FloatArray]:
     )
     with Interruption() as interruption:
         solver.set_termination_callback(lambda progress: interruption.requested)
-        found = solver.solve()
-    return np.array(found.x), np.array(found.z)[n_equal:]
+        solution = solver.solve()
+    return np.array(solution.x), np.array(solution.z)[n_equal:]

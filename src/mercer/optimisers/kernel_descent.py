@@ -50,11 +50,13 @@ class CoefficientMachine(MeasuredProblem):
     def measure(self, point: descent.Point) -> Measure:
         """Return objective, dual value and the relative gap as the violation."""
         about = self.gram.kernel, self.gram.data, self.gram.idx, self.y, np.ones(self.y.size), self.penalty, point
-        found = descent.CoefficientEvidence(*about, self.gram.n_threads, self.gram.memory_limit).evaluate(
+        evaluation = descent.CoefficientEvidence(*about, self.gram.n_threads, self.gram.memory_limit).evaluate(
             fitted=self.gram
         )
-        error = max(found.rounding, EPS * abs(found.primal))
-        return Measure(found.primal + error, found.primal - found.gap - error, max(0.0, found.relative_gap))
+        error = max(evaluation.rounding, EPS * abs(evaluation.primal))
+        return Measure(
+            evaluation.primal + error, evaluation.primal - evaluation.gap - error, max(0.0, evaluation.relative_gap)
+        )
 
 
 def coefficient_machine(

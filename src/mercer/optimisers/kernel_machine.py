@@ -95,15 +95,15 @@ class KernelSVM(MeasuredProblem):
         """
         beta = np.clip(point, self.problem.lower, self.problem.upper)
         self.problem.balance(beta)
-        found = evaluate(self.problem, self.gram, beta)
+        evaluation = evaluate(self.problem, self.gram, beta)
         roundoff = 2.0 * self.gram.roundoff * EPS + growth(int(np.count_nonzero(beta)))
-        primal, dual, error = self._objectives(beta, found.values, roundoff, growth(beta.size))
+        primal, dual, error = self._objectives(beta, evaluation.values, roundoff, growth(beta.size))
         if error > _EXACT * max(abs(primal), abs(dual)) and self.gram.n <= MAX_ROWS:
             exact, eps = self._long_gram, float(np.finfo(np.longdouble).eps)
             values = exact.values @ beta.astype(np.longdouble)
             roundoff = exact.error + growth(beta.size, eps)
             primal, dual, error = self._objectives(beta, values, roundoff, growth(beta.size, eps))
-        return Measure(primal + error, dual - error if found.is_feasible else -np.inf, found.violation)
+        return Measure(primal + error, dual - error if evaluation.is_feasible else -np.inf, evaluation.violation)
 
     @lazy_property
     def _long_gram(self) -> LongGram:
@@ -122,13 +122,13 @@ class KernelSVM(MeasuredProblem):
         errors = roundoff * lengths * float(np.abs(beta) @ lengths)
         b = best_bias(values.astype(np.float64), self.y, self.C) if self.has_bias else 0.0
         half = 0.5 * (point @ values)
-        own = 0.5 * (float(np.abs(beta) @ errors) + rounded * float(np.abs(point) @ np.abs(values)))
+        rounding = 0.5 * (float(np.abs(beta) @ errors) + rounded * float(np.abs(point) @ np.abs(values)))
         margin = self.y * (values + b)
         primal = float(half + (self.C * np.maximum(0.0, 1.0 - margin)).sum())
         dual = float(self.y @ point - half)
         off_balance = abs(b) * float(np.abs(point.sum())) if self.has_bias else 0.0  # of the sum of the coefficients
-        of_dual = own + rounded * float(np.abs(beta).sum()) + 2.0 * off_balance + EPS * abs(dual)
-        of_primal = own + hinge_error(margin, errors + rounded * abs(b), self.C) + EPS * abs(primal)
+        of_dual = rounding + rounded * float(np.abs(beta).sum()) + 2.0 * off_balance + EPS * abs(dual)
+        of_primal = rounding + hinge_error(margin, errors + rounded * abs(b), self.C) + EPS * abs(primal)
         return primal, dual, max(of_primal, of_dual)
 
     def bias(self, beta: FloatArray) -> float:

@@ -122,9 +122,9 @@ class LinearMachine(MeasuredProblem):
             duals = [self._bound(natural)[0]]
             violation = float(np.abs(gradient).max(initial=0.0))
         else:
-            found = [self._bound(natural)] + ([] if given is None else [self._bound(loss.feasible(given, y, C))])
-            duals = [dual for dual, _, _ in found]
-            _, beta, v = max(found, key=lambda one: one[0])
+            bounds = [self._bound(natural)] + ([] if given is None else [self._bound(loss.feasible(given, y, C))])
+            duals = [dual for dual, _, _ in bounds]
+            _, beta, v = max(bounds, key=lambda one: one[0])
             violation = _slackness(y * beta / C, y * (X @ v))
         return Measure(objective, max(duals), violation)
 

@@ -75,10 +75,10 @@ class Pegasos(Optimiser):
             yield Step(epoch, LinearPoint(w, beta))
             order = rng.permutation(n)
             visits = pegasos.Visits(codes, weights, factors=np.ones(2), order=order)
-            found = learner.learn(X, visits, steps, losses=True)
-            assert found is not None
+            losses = learner.learn(X, visits, steps, losses=True)
+            assert losses is not None
             inside = np.zeros(n)
-            inside[order] = C[order] * y[order] * (found[0] > 0.0)
+            inside[order] = C[order] * y[order] * (losses[0] > 0.0)
             epoch += 1
             share, last = 2.0 / (epoch + 1), learner.weights[0, :-1]
             w = w + share * (last - w) if self.averages else last

@@ -95,12 +95,12 @@ def charges(C: float, sample_weight: npt.ArrayLike | None, n: int) -> FloatArray
     ValueError, TypeError
         If C or a weight is not positive and finite, or if there is not one weight for each row.
     """
-    found = check_number("C", C, above=0.0, finite=True) * check_sample_weight(sample_weight, n)
-    require_charges(found)
-    return found
+    charge = check_number("C", C, above=0.0, finite=True) * check_sample_weight(sample_weight, n)
+    require_charges(charge)
+    return charge
 
 
-def require_charges(found: FloatArray) -> None:
+def require_charges(charge: FloatArray) -> None:
     """Refuse products of C and weights that are not positive, or whose sum overflows.
 
     Raises
@@ -108,14 +108,14 @@ def require_charges(found: FloatArray) -> None:
     ValueError
         If they do; the message names the first row.
     """
-    bad = np.flatnonzero(~(found > 0.0))
+    bad = np.flatnonzero(~(charge > 0.0))
     if bad.size:
         raise ValueError(
-            f"C times sample_weight must be > 0 in every row, got {found[bad[0]]:g} in row {bad[0]}. Leave out rows of "
-            "weight 0."
+            f"C times sample_weight must be > 0 in every row, got {charge[bad[0]]:g} in row {bad[0]}. Leave out rows "
+            "of weight 0."
         )
     with np.errstate(over="ignore"):
-        total = float(found.sum())
+        total = float(charge.sum())
     if not np.isfinite(total):
         raise ValueError("C times sample_weight must have a finite sum, but it overflows. Take a smaller C.")
 

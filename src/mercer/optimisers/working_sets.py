@@ -78,9 +78,9 @@ class OsunaWorkingSets(Optimiser):
             in_set &= beta != 0.0
             in_set[added] = True
             S = np.flatnonzero(in_set)
-            found = solve(problem.problem.part(S), gram.restrict(S), control=control, start=beta[S])
-            beta[S] = found.beta
-            f = gram.matvec(beta) + found.bias
+            solution = solve(problem.problem.part(S), gram.restrict(S), control=control, start=beta[S])
+            beta[S] = solution.beta
+            f = gram.matvec(beta) + solution.bias
             n_rounds += 1
 
     def _violators(self, problem: KernelSVM, beta: FloatArray, f: FloatArray, in_set: BoolArray) -> IndexArray:

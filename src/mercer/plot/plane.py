@@ -82,8 +82,8 @@ def plane_of(X: Any, features: Sequence[Any] | None, values: Mapping[Any, Any] |
         raise ValueError(f"X must be a table of shape (n, p), got shape {table.shape}.")
     names: list[Any] = list(frame.columns) if is_frame else list(range(table.shape[1]))
     chosen = _chosen(names, features, is_frame)
-    known = {_key(names, name): value for name, value in (values or {}).items()}
-    if unknown := set(known) & set(chosen):
+    given = {_key(names, name): value for name, value in (values or {}).items()}
+    if unknown := set(given) & set(chosen):
         raise ValueError(
             f"values must fix other features than the two that are drawn, got {sorted(map(str, unknown))}."
         )
@@ -93,10 +93,10 @@ def plane_of(X: Any, features: Sequence[Any] | None, values: Mapping[Any, Any] |
         if name in chosen:
             continue
         if is_frame:
-            series, value = _cell(frame.get_column(name), known.get(name))
+            series, value = _cell(frame.get_column(name), given.get(name))
             template = template.with_columns(series)
         else:
-            value = template[name] = float(known.get(name, np.median(table[:, name])))
+            value = template[name] = float(given.get(name, np.median(table[:, name])))
         fixed[str(name) if is_frame else _subscript(name)] = value
     cells = [frame.get_column(name).to_numpy() if is_frame else table[:, name] for name in chosen]
     try:

@@ -82,7 +82,7 @@ class ThresholdDisplay(Display):
         places = np.clip(curve.thresholds, low, high)
         rates = {
             "recall": curve.recall,
-            "precision": np.where(curve.found, curve.precision, np.nan),
+            "precision": np.where(curve.finds_any, curve.precision, np.nan),
             "false positive rate": curve.false_positive_rate,
         }
         self.lines_ = [

@@ -137,7 +137,7 @@ def c_svc_each(
     check_penalties(C)
     soft = squared and not np.isinf(C).any()
     ridge, end = (0.5 / C, np.inf * y) if soft else (None, C * y)
-    whole = Problem(
+    stacked = Problem(
         name="C-SVC, squared hinge" if soft else "C-SVC",
         linear=-y,
         lower=np.minimum(end, 0.0),
@@ -147,7 +147,7 @@ def c_svc_each(
         ridge=ridge,
         loss=Loss() if soft else Hinge(y, C),
     )
-    return Problems(whole, sizes)
+    return Problems(stacked, sizes)
 
 
 def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:

@@ -34,8 +34,8 @@ class JointHinge(Loss):
         if np.isinf(self.C).any():
             return scaled_to_margin(quadratic, float(self.margins(problem.by_output(decision)).min()))
         scores = problem.by_output(decision + problem.linear)
-        own = scores[np.arange(self.codes.size), self.codes]
-        return 0.5 * quadratic + inner(self.C, scores.max(axis=1) - own)
+        true_scores = scores[np.arange(self.codes.size), self.codes]
+        return 0.5 * quadratic + inner(self.C, scores.max(axis=1) - true_scores)
 
     def margins(self, scores: FloatArray) -> FloatArray:
         """Return the score of each row's class less the largest one of another class, (n,)."""
@@ -101,14 +101,14 @@ def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
     penalties = np.empty(y.shape)
     penalties[...] = C
     check_penalties(penalties)
-    own = (y[:, None] == np.arange(n_classes)).ravel()
+    is_true_class = (y[:, None] == np.arange(n_classes)).ravel()
     most = np.repeat(penalties, n_classes)
     return Problem(
         name="joint",
-        linear=np.where(own, 0.0, 1.0),
-        lower=np.where(own, 0.0, -most),
-        upper=np.where(own, most, 0.0),
-        start=np.zeros(own.size),
+        linear=np.where(is_true_class, 0.0, 1.0),
+        lower=np.where(is_true_class, 0.0, -most),
+        upper=np.where(is_true_class, most, 0.0),
+        start=np.zeros(is_true_class.size),
         groups=np.repeat(np.arange(y.size), n_classes),
         ridge=None,
         loss=JointHinge(y, penalties),

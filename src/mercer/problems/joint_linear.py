@@ -95,9 +95,9 @@ class JointPoint:
 
 def bounds(part: JointPart, n_classes: int) -> tuple[FloatArray, FloatArray]:
     """Return the lower and upper bounds of the dual coefficients, (m, n_classes) each."""
-    own = part.codes[:, None] == np.arange(n_classes)
+    is_true_class = part.codes[:, None] == np.arange(n_classes)
     charges = part.charges[:, None]
-    return np.where(own, 0.0, -charges), np.where(own, charges, 0.0)
+    return np.where(is_true_class, 0.0, -charges), np.where(is_true_class, charges, 0.0)
 
 
 def near(beta: FloatArray, part: JointPart) -> FloatArray:

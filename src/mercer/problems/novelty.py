@@ -118,8 +118,8 @@ def _of_sum(name: str, linear: FloatArray, most: FloatArray, total: float) -> Pr
 
 
 def _positive(name: str, values: npt.ArrayLike) -> FloatArray:
-    found = np.array(values, dtype=np.float64)
-    bad = ~((found > 0.0) & np.isfinite(found))
-    if found.ndim != 1 or not found.size or bad.any():
+    numbers = np.array(values, dtype=np.float64)
+    bad = ~((numbers > 0.0) & np.isfinite(numbers))
+    if numbers.ndim != 1 or not numbers.size or bad.any():
         raise ValueError(f"{name} must be a vector of positive finite numbers.")
-    return found
+    return numbers

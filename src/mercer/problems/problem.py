@@ -371,8 +371,8 @@ class Problem:
         # The starting point is feasible, so moving all the way to it removes the surplus exactly.
         way = self.start - point
         helpful = np.where(np.sign(way) == -np.sign(surplus[self.groups]), way, 0.0)
-        found = np.bincount(self.groups, weights=helpful, minlength=self.n_groups)
-        share = np.divide(-surplus, found, out=np.zeros(self.n_groups), where=found != 0.0)
+        totals = np.bincount(self.groups, weights=helpful, minlength=self.n_groups)
+        share = np.divide(-surplus, totals, out=np.zeros(self.n_groups), where=totals != 0.0)
         point += np.minimum(1.0, share)[self.groups] * helpful
         return np.clip(point, self.lower, self.upper)
 
@@ -397,8 +397,8 @@ class Problems(Sequence[Problem]):
     [2.0, 2.0, 0.0]
     """
 
-    def __init__(self, whole: Problem, sizes: Sequence[int] | IndexArray) -> None:
-        self.whole = whole
+    def __init__(self, stacked: Problem, sizes: Sequence[int] | IndexArray) -> None:
+        self.stacked = stacked
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.edges: list[int] = list(accumulate(self.sizes.tolist(), initial=0))
 
@@ -407,8 +407,8 @@ class Problems(Sequence[Problem]):
 
     def __getitem__(self, number: int) -> Problem:  # type: ignore[override]
         if len(self) == 1 and number == 0:
-            return self.whole
-        return self.whole.part(self.variables(number))
+            return self.stacked
+        return self.stacked.part(self.variables(number))
 
     def variables(self, number: int) -> slice:
         """Return the slice of the variables of one problem."""
@@ -416,11 +416,11 @@ class Problems(Sequence[Problem]):
 
     def balance(self, beta: FloatArray) -> None:
         """Restore the sum of each problem to 0, in place; see :meth:`Problem.balance`."""
-        balance(beta, self.whole.lower, self.whole.upper, np.array(self.edges), np.zeros(len(self)))
+        balance(beta, self.stacked.lower, self.stacked.upper, np.array(self.edges), np.zeros(len(self)))
 
     def take(self, numbers: Sequence[int]) -> Problems:
         """Return some of the problems."""
         if len(numbers) == len(self):
             return self
         chosen = np.concatenate([np.arange(self.edges[k], self.edges[k + 1]) for k in numbers])
-        return Problems(self.whole.part(chosen), self.sizes[numbers])
+        return Problems(self.stacked.part(chosen), self.sizes[numbers])

@@ -202,10 +202,10 @@ class Objective:
         if not self.has_bias:
             return f
         with blas_threads(f.shape[1] ** 3):
-            found = self._shifted(f)
-        if f.shape[1] == 1 and self.off_balance((self.weights[:, None] * self.loss.gradient(found)).sum(axis=0)):
-            found = self._bisected(f)
-        return found
+            shifted = self._shifted(f)
+        if f.shape[1] == 1 and self.off_balance((self.weights[:, None] * self.loss.gradient(shifted)).sum(axis=0)):
+            shifted = self._bisected(f)
+        return shifted
 
     def _bisected(self, f: FloatArray) -> FloatArray:
         def slope(shift: float) -> float:

@@ -111,12 +111,12 @@ class ProximalTerms(SmoothTerms):
 
     def values(self, part: Part, z: FloatArray, n_jobs: int | None = None) -> TermValues:
         """Return the derivatives and sums at z; the native losses are those without the bend."""
-        found = super().values(part, z, n_jobs)
+        terms = super().values(part, z, n_jobs)
         if not self.bend:
-            return found
+            return terms
         loss = self.loss.total(z, part.targets, part.charges)
-        dual = self.loss.dual(found.beta, part.targets, part.charges)
-        return found._replace(loss=loss, excess=max(0.0, loss - dual + float(found.beta @ z)))
+        dual = self.loss.dual(terms.beta, part.targets, part.charges)
+        return terms._replace(loss=loss, excess=max(0.0, loss - dual + float(terms.beta @ z)))
 
     def move(self, part: Part, z: FloatArray) -> None:
         """Make the maximisers at z the point from which the next proximal step starts."""

@@ -74,10 +74,10 @@ def row_blocks(table: Any, width: int) -> Iterator[tuple[slice, Any]]:
             yield slice(first, last), table[first:last]
         else:
             ends = table.indptr[first : last + 1]
-            own = slice(int(ends[0]), int(ends[-1]))
+            entries = slice(int(ends[0]), int(ends[-1]))
             yield (
                 slice(first, last),
-                sp.csr_array((table.data[own], table.indices[own], ends - ends[0]), shape=(last - first, p)),
+                sp.csr_array((table.data[entries], table.indices[entries], ends - ends[0]), shape=(last - first, p)),
             )
 
 
@@ -92,8 +92,8 @@ def shares_of(z: FloatArray, codes: IndexArray) -> tuple[FloatArray, FloatArray]
     shares = np.exp(beyond - top[:, None])
     shares[rows, codes] = 0.0
     others = shares.sum(axis=1)
-    own = np.exp(-top)
-    total = own + others
+    rest = np.exp(-top)
+    total = rest + others
     losses = np.where(top > 0.0, top + np.log(total), np.log1p(others))
     return shares / total[:, None], losses
 
@@ -139,6 +139,6 @@ def balanced(beta: FloatArray, codes: IndexArray, charges: FloatArray) -> FloatA
         return beta
     t = min(1.0, ratio / (1.0 + ratio))
     q = np.maximum(0.0, totals + (1.0 - t) / t * missing) / mass
-    own = np.zeros_like(beta)
-    own[np.arange(codes.size), codes] = charges
-    return (1.0 - t) * beta + t * (own - charges[:, None] * q)
+    balanced_beta = np.zeros_like(beta)
+    balanced_beta[np.arange(codes.size), codes] = charges
+    return (1.0 - t) * beta + t * (balanced_beta - charges[:, None] * q)

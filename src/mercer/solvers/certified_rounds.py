@@ -183,7 +183,7 @@ class _Rounds(Generic[StateT]):
             self._check()
             tracked = None if self._working is None else self._solver.tracked_gradient(self._working)
             solver = SolverValues(state.gradient, tracked, state.product, ERROR_SHARE * self._limits.tol)
-            found = evaluate(
+            evaluation = evaluate(
                 self._problem,
                 self._gram,
                 state.beta,
@@ -194,18 +194,18 @@ class _Rounds(Generic[StateT]):
             )
         except _Skip:
             return None
-        return self._decided(found)
+        return self._decided(evaluation)
 
-    def _decided(self, found: Evaluation) -> Evaluation:
+    def _decided(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation, with objectives in double precision if they decide whether the relative gap is met."""
         limits = self._limits
-        is_open = limits.tol_gap is not None and found.objective_error > 0.0 and found.violation <= limits.tol
-        if not is_open or self._verdict(found) is not Status.STALLED:
-            return found
+        is_open = limits.tol_gap is not None and evaluation.objective_error > 0.0 and evaluation.violation <= limits.tol
+        if not is_open or self._verdict(evaluation) is not Status.STALLED:
+            return evaluation
         try:
-            return evaluate(self._problem, self._gram, self.state.beta, self._check, before=found)
+            return evaluate(self._problem, self._gram, self.state.beta, self._check, before=evaluation)
         except _Skip:
-            return found
+            return evaluation
 
     def _verdict(self, evaluation: Evaluation) -> Status:
         """The status that the evaluation proves; `stalled` if it does not prove the tolerance."""

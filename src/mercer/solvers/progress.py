@@ -137,37 +137,45 @@ class CostEstimate:
 
         The estimate falls with time until the current cell has taken its expected time; then it rises.
         """
-        known = {cell: sum(seconds) / len(seconds) for cell, seconds in self._seconds.items()}
-        expected = self._expected(known)
+        mean_seconds = {cell: sum(seconds) / len(seconds) for cell, seconds in self._seconds.items()}
+        expected = self._expected(mean_seconds)
         if spent > expected.get(current, 0.0):
             done = self._seconds.get(current, [])
-            known[current] = (sum(done) + spent) / (len(done) + 1)
-            expected = self._expected(known)
+            mean_seconds[current] = (sum(done) + spent) / (len(done) + 1)
+            expected = self._expected(mean_seconds)
         n_left = {cell: self.n_folds - len(self._seconds.get(cell, [])) for cell in expected}
         left = sum(n_left[cell] * seconds for cell, seconds in expected.items())
         return max(0.0, left - min(spent, expected.get(current, 0.0)))
 
-    def _expected(self, known: dict[Hashable, float]) -> dict[Hashable, float]:
+    def _expected(self, mean_seconds: dict[Hashable, float]) -> dict[Hashable, float]:
         """Return the expected cost of one fold of each cell."""
         return {
-            cell: seconds for path in self._paths for cell, seconds in zip(path, self._along(path, known), strict=True)
+            cell: seconds
+            for path in self._paths
+            for cell, seconds in zip(path, self._along(path, mean_seconds), strict=True)
         }
 
-    def _along(self, path: list[Hashable], known: dict[Hashable, float]) -> Iterator[float]:
+    def _along(self, path: list[Hashable], mean_seconds: dict[Hashable, float]) -> Iterator[float]:
         """Yield the expected cost of one fold of each cell of a path."""
-        usual = [self._elsewhere(path, place, known) for place in range(len(path))]
-        common = [(known[cell], other) for cell, other in zip(path, usual, strict=True) if cell in known and other]
-        ratio = sum(own for own, _ in common) / sum(other for _, other in common) if common else 1.0
+        usual = [self._elsewhere(path, place, mean_seconds) for place in range(len(path))]
+        common = [
+            (mean_seconds[cell], other)
+            for cell, other in zip(path, usual, strict=True)
+            if cell in mean_seconds and other
+        ]
+        ratio = sum(seconds for seconds, _ in common) / sum(other for _, other in common) if common else 1.0
         seconds = 0.0
         for cell, other in zip(path, usual, strict=True):
-            seconds = known[cell] if cell in known else ratio * other if other else _GROWTH * seconds
+            seconds = mean_seconds[cell] if cell in mean_seconds else ratio * other if other else _GROWTH * seconds
             yield seconds
 
-    def _elsewhere(self, path: list[Hashable], place: int, known: dict[Hashable, float]) -> float:
+    def _elsewhere(self, path: list[Hashable], place: int, mean_seconds: dict[Hashable, float]) -> float:
         """Return the geometric mean of the costs at this place of other paths, if possible of the same kind; else 0."""
         others = [
-            other[place] for other in self._paths if other is not path and len(other) > place and other[place] in known
+            other[place]
+            for other in self._paths
+            if other is not path and len(other) > place and other[place] in mean_seconds
         ]
         alike = [cell for cell in others if self._kind(cell) == self._kind(path[place])]
-        costs = [known[cell] for cell in alike or others]
+        costs = [mean_seconds[cell] for cell in alike or others]
         return math.exp(sum(map(math.log, costs)) / len(costs)) if costs and min(costs) > 0.0 else 0.0

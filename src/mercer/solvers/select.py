@@ -117,8 +117,8 @@ def solve(
         gram = gram.restrict(problem.rows)
     control = control or Control()
     with control.interruption:
-        whole = Problems(problem, [problem.n]), gram, [np.arange(gram.n)], np.array([[0, -1]])
-        return solve_each(*whole, control=control, starts=[start], before=[before])[0]
+        work = Problems(problem, [problem.n]), gram, [np.arange(gram.n)], np.array([[0, -1]])
+        return solve_each(*work, control=control, starts=[start], before=[before])[0]
 
 
 def solve_each(
@@ -161,20 +161,20 @@ def solve_each(
         take no step.
     """
     if len(problems) > 1:
-        others = problems.whole.n - int(problems.sizes.max())
-        gram = gram.beside(_ARRAYS_OF_OTHERS * problems.whole.start.itemsize * others)
+        others = problems.stacked.n - int(problems.sizes.max())
+        gram = gram.beside(_ARRAYS_OF_OTHERS * problems.stacked.start.itemsize * others)
     work = _Several(problems, gram, parts, pairs, control)
-    if problems.whole.ridge is None:
+    if problems.stacked.ridge is None:
         return work.solve(starts, before, after)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = work.solve(starts, before, after)
-        _refuse_overflow(found, gram)
-    return found
+        solutions = work.solve(starts, before, after)
+        _refuse_overflow(solutions, gram)
+    return solutions
 
 
-def _refuse_overflow(found: Solutions, gram: Gram) -> None:
+def _refuse_overflow(solutions: Solutions, gram: Gram) -> None:
     """Raise an error if objectives overflow, because coefficients have no upper bound or targets are too large."""
-    for solution in found:
+    for solution in solutions:
         certified = solution.certified
         if certified is None:
             continue
@@ -222,10 +222,10 @@ class _Several:
         after: Solutions | None,
     ) -> Solutions:
         """Solve all problems, in as few native calls as possible."""
-        known = None if after is None else after.prepared
-        in_turn = starts is None and (after is None or isinstance(known, InMemoryProblems))
+        prepared = None if after is None else after.prepared
+        in_turn = starts is None and (after is None or isinstance(prepared, InMemoryProblems))
         if in_turn and takes_matrices_in_memory(self.problems, self.gram, self.limits):
-            in_memory = self.solve_in_memory(known)  # type: ignore[arg-type]
+            in_memory = self.solve_in_memory(prepared)  # type: ignore[arg-type]
             if in_memory is not None:
                 return in_memory
         if after is not None:
@@ -262,9 +262,9 @@ class _Several:
 
     def solve_small(self, numbers: Sequence[int], given: Sequence[FloatArray | None]) -> Solutions | None:
         """Solve small problems, many in a native call; return all solutions if all are finished."""
-        own = self.problems.take(numbers), [given[k] for k in numbers]
+        small = self.problems.take(numbers), [given[k] for k in numbers]
         alone = len(self.problems) == 1
-        chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits, alone=alone)
+        chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *small, self.limits, alone=alone)
         done, solved = 0, chosen.solved
 
         while done < len(numbers) and not self.monitor.is_stopped():
@@ -317,7 +317,7 @@ class _Several:
 
 def _small_ones(problems: Problems, gram: Gram) -> list[int]:
     """Return the numbers of the small problems, which native calls solve in batches that Ctrl-C can stop."""
-    if not takes_kernel(gram) or HardMargin.solves(problems.whole):
+    if not takes_kernel(gram) or HardMargin.solves(problems.stacked):
         return []
     numbers: list[int] = are_small(problems, gram).nonzero()[0].tolist()
     return numbers

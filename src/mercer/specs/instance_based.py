@@ -29,7 +29,7 @@ class InstanceBasedSpec(MachineSpec):
 
     @abstractmethod
     def check(
-        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, stated: Separation | None
     ) -> tuple[Separation | None, list[str]]:
         """Return the recomputed claim, and one sentence for each error that was found.
 
@@ -42,7 +42,7 @@ class InstanceBasedSpec(MachineSpec):
         gram : Gram
             Gram matrix of the n rows.
         point : Point
-        claim : Separation or None
+        stated : Separation or None
             The claim in the model file.
         """
 
@@ -54,38 +54,38 @@ class ForKernelPerceptron(InstanceBasedSpec):
     machine = "KernelPerceptron"
     checked = "the counts of mistakes, the perceptron criterion and whether the classes are separated"
     schemes = BY_PAIRS_OR_CLASSES
-    claims = Separation
+    certificate_type = Separation
     is_whole = False
 
     def check(
-        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, stated: Separation | None
     ) -> tuple[Separation | None, list[str]]:
         """Recompute the mistakes, the criterion and the separation; see :class:`InstanceBasedSpec`."""
-        assert claim is not None
+        assert stated is not None
         y, beta = targets[:, 0], point.beta[:, 0]
         counts = beta * y / weights
         values = finite(gram.kernel, gram.matvec(beta))
         room = rounding_error(gram, gram.value_bound(), beta, values) * float(np.sqrt(y.size))
-        found = Separation(
+        actual = Separation(
             n_mistakes=int(np.rint(counts).sum()) if abs(counts.sum()) < 2.0**63 else 0,
-            n_passes=claim.n_passes,
+            n_passes=stated.n_passes,
             criterion=float(weights @ np.maximum(0.0, -y * values)),
             separated=bool((y * values > 0.0).all()),
         )
         findings = []
         if (counts < 0.0).any() or not np.allclose(counts, np.rint(counts), rtol=1e-12, atol=0.0) or point.bias.any():
             findings.append("the coefficients are no counts of mistakes")
-        if found.n_mistakes != claim.n_mistakes:
+        if actual.n_mistakes != stated.n_mistakes:
             findings.append(
-                f"the number of mistakes is {claim.n_mistakes} in the file and {found.n_mistakes} recomputed"
+                f"the number of mistakes is {stated.n_mistakes} in the file and {actual.n_mistakes} recomputed"
             )
-        if not abs(found.criterion - claim.criterion) <= weights.sum() * room:
+        if not abs(actual.criterion - stated.criterion) <= weights.sum() * room:
             findings.append(
-                f"the perceptron criterion is {claim.criterion:.9g} in the file and {found.criterion:.9g} recomputed"
+                f"the perceptron criterion is {stated.criterion:.9g} in the file and {actual.criterion:.9g} recomputed"
             )
-        if claim.separated and not (y * values > -room).all():
+        if stated.separated and not (y * values > -room).all():
             findings.append("the file says that the classes are separated, and they are not")
-        return found, findings
+        return actual, findings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class ForParzenClassifier(InstanceBasedSpec):
     checked = "the rows and their weights"
 
     def check(
-        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, stated: Separation | None
     ) -> tuple[Separation | None, list[str]]:
         """Compare the coefficients with the weights; see :class:`InstanceBasedSpec`."""
         same = np.allclose(point.beta, _unit_votes(targets) * weights[:, None], rtol=1e-12, atol=0.0)
@@ -129,7 +129,7 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
         return values if values.shape[1] > 1 else np.column_stack([0.5 - 0.5 * values, 0.5 + 0.5 * values])
 
     def check(
-        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, stated: Separation | None
     ) -> tuple[Separation | None, list[str]]:
         """Compare the votes with the classes and their weights; see :class:`InstanceBasedSpec`."""
         votes = point.beta.any(axis=1)

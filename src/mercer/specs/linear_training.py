@@ -126,21 +126,21 @@ def _on_the_same_rows(spec: LinearSpec, data: Vectors, tasks: Sequence[LinearTas
     """
     if len(tasks) < 3 or any(not np.array_equal(task.rows, tasks[0].rows) for task in tasks[1:]):
         return None
-    own = np.array([task.targets for task in tasks]) > 0.0
+    is_positive = np.array([task.targets for task in tasks]) > 0.0
     weights = np.array([task.weights for task in tasks])
-    if not (own.sum(axis=0) == 1).all():
+    if not (is_positive.sum(axis=0) == 1).all():
         return None
-    codes = own.argmax(axis=0)
+    codes = is_positive.argmax(axis=0)
     of_rest = np.where(codes == 0, weights[1], weights[0])
-    if not ((weights == of_rest) | own).all():
+    if not ((weights == of_rest) | is_positive).all():
         return None
     factors = np.ones((len(tasks), len(tasks)))
-    for number, (mine, weight) in enumerate(zip(own, weights, strict=True)):
+    for number, (mine, weight) in enumerate(zip(is_positive, weights, strict=True)):
         counted = mine & (of_rest > 0.0)
-        found = np.unique(weight[counted] / of_rest[counted])
-        if found.size > 1 or (weight[mine] != of_rest[mine] * found[:1]).any():
+        distinct_factors = np.unique(weight[counted] / of_rest[counted])
+        if distinct_factors.size > 1 or (weight[mine] != of_rest[mine] * distinct_factors[:1]).any():
             return None
-        factors[number, number] = found[0] if found.size else 1.0
+        factors[number, number] = distinct_factors[0] if distinct_factors.size else 1.0
     rows = TableRows(table_of(data.rows(tasks[0].rows)), codes.astype(np.float64), of_rest)
     return [spec.problem(rows, number, factor) for number, factor in enumerate(factors)]
 

@@ -28,7 +28,7 @@ from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 class LossSpec(MachineSpec):
     """The specification of a machine with a loss function."""
 
-    claims = Certificate
+    certificate_type = Certificate
     stated: ClassVar[tuple[str, ...]] = ("gradient_violation", "decision_error", "tol")
 
     @abstractmethod
@@ -73,10 +73,10 @@ def class_probabilities(log_odds: FloatArray) -> FloatArray:
     """
     if log_odds.shape[1] == 1:
         scores = log_odds[:, 0]
-        found = np.column_stack([expit(-scores), expit(scores)])
+        probabilities = np.column_stack([expit(-scores), expit(scores)])
     else:
-        scores, found = log_odds, np.asarray(softmax(log_odds, axis=1))
-    return made_largest(found, winners(scores))[0]
+        scores, probabilities = log_odds, np.asarray(softmax(log_odds, axis=1))
+    return made_largest(probabilities, winners(scores))[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,7 +57,7 @@ class MachineSpec(ABC):
     schemes: ClassVar[tuple[str, ...]] = BY_CLASSES
     """Schemes for several classes."""
 
-    claims: ClassVar[type | None] = None
+    certificate_type: ClassVar[type | None] = None
     """Type of the claim (for instance a certificate) that a model file stores and verification recomputes."""
 
     stated: ClassVar[tuple[str, ...]] = ()

@@ -18,7 +18,7 @@ from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, JOINTLY, MachineSpec
 class QuadraticSpec(MachineSpec):
     """The specification of a machine with a quadratic dual problem; with several classes, each part has a problem."""
 
-    claims = Certificate
+    certificate_type = Certificate
     stated = ("kkt_violation", "decision_error", "n_support", "n_free", "n_bounded", "tol")
     calibrated_on = (LEAVE_ONE_OUT, FOLDS)
     is_whole = False

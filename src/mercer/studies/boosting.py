@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer.studies.contenders import Fold
 from mercer.studies.rivals import Rival
 from mercer.studies.time_budget import Deadline
-from mercer.studies.timed import fit_in_time
+from mercer.studies.timed_fits import fit_in_time
 
 BOOSTING = "gradient boosting"
 

@@ -16,7 +16,7 @@ from mercer.studies.boosting import BoostedTrees
 from mercer.studies.contenders import Fold
 from mercer.studies.rivals import N_NEIGHBOURS, Rival
 from mercer.studies.time_budget import Deadline
-from mercer.studies.timed import fit_in_time, predict_in_time
+from mercer.studies.timed_fits import fit_in_time, predict_in_time
 
 GoalOf: TypeAlias = Any
 """A `ToClassify`, which lists these machines and so cannot be imported here."""
@@ -122,8 +122,8 @@ class SameClass(Rival):
 def nearest_truths(machine: type, fold: Fold, k: int, deadline: Deadline) -> npt.NDArray[Any]:
     """Return what the k nearest training rows of each validation row say, or all if they are fewer; nearest first."""
     truth, k = fold.truth[fold.train], min(k, len(fold.train))
-    found = machine(k).fit(fold.X[fold.train], truth)
+    neighbours = machine(k).fit(fold.X[fold.train], truth)
     nearest = predict_in_time(
-        lambda rows: found.kneighbors(rows, return_distance=False), fold.X[fold.validation], deadline
+        lambda rows: neighbours.kneighbors(rows, return_distance=False), fold.X[fold.validation], deadline
     )
     return np.asarray(truth[nearest])

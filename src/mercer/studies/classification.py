@@ -40,7 +40,7 @@ from mercer.studies.rivals import Rival
 from mercer.studies.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
 from mercer.studies.tables import Classes
 from mercer.studies.time_budget import Deadline
-from mercer.studies.timed import predict_in_time
+from mercer.studies.timed_fits import predict_in_time
 
 ClassScoring = Literal["accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss"]
 """Scores by which settings can be chosen."""
@@ -215,11 +215,13 @@ class ToClassify(Goal):
         """Return what the predictions for each fold cost; probabilities are calibrated on the other folds."""
         if not self.needs_probabilities:
             return super().errors(values, truths, scheme)
-        found = []
-        for number, (own, true) in enumerate(zip(values, truths, strict=True)):
-            others, known = (np.concatenate([*each[:number], *each[number + 1 :]]) for each in (values, truths))
-            found.append(self.error(true, self._answer(own, self._calibrated(others, known, scheme), scheme)))
-        return tuple(found)
+        fold_errors = []
+        for number, (fold_values, true) in enumerate(zip(values, truths, strict=True)):
+            others, other_truths = (np.concatenate([*each[:number], *each[number + 1 :]]) for each in (values, truths))
+            fold_errors.append(
+                self.error(true, self._answer(fold_values, self._calibrated(others, other_truths, scheme), scheme))
+            )
+        return tuple(fold_errors)
 
     def error(self, truth: npt.NDArray[Any], answer: Answer) -> float:
         """Return what the predictions for some rows cost."""
@@ -286,8 +288,8 @@ class ToClassify(Goal):
                 assert isinstance(data, Vectors)
                 classes, weigh = (self.n_classes, scheme), self._weigh(truth)
                 reached = max(part.certificate.tol_gap for part in model.parts)  # to which `verify` trains them again
-                own = control.with_limits(replace(control.limits, tol=reached))
-                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, own, folds, check)
+                calibration_control = control.with_limits(replace(control.limits, tol=reached))
+                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, calibration_control, folds, check)
             else:
                 penalties = self._penalties(spec.C, truth)  # type: ignore[attr-defined]
                 raw = multiclass.cross_fitted(

@@ -45,15 +45,15 @@ def class_weights(asked: ClassWeight, names: Sequence[str], counts: npt.NDArray[
         return np.ones(len(names))
     if asked == BALANCED:
         return np.asarray(counts.sum() / (len(names) * counts), dtype=np.float64)
-    found = np.ones(len(names))
+    weights = np.ones(len(names))
     for (label,), weight in _entries("class_weight", asked, names, 1):
         if not 0.0 < weight < math.inf:
             raise TableError(
                 f"class_weight gives {label!r} the weight {weight:g}, and a weight must be a finite number > 0",
                 "drop the rows of a class that is not to count",
             )
-        found[names.index(label)] = weight
-    return found
+        weights[names.index(label)] = weight
+    return weights
 
 
 def cost_matrix(asked: Cost, names: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -67,7 +67,7 @@ def cost_matrix(asked: Cost, names: Sequence[str]) -> npt.NDArray[np.float64]:
         If the text cannot be read, a label is unknown, a pair is named twice or costs something although it is right,
         a cost is negative or not finite, or no wrong prediction of a class costs anything.
     """
-    found = 1.0 - np.eye(len(names))
+    costs = 1.0 - np.eye(len(names))
     for (true, predicted), cost in _entries("cost", asked, names, 2):
         if not 0.0 <= cost < math.inf:
             raise TableError(
@@ -76,10 +76,10 @@ def cost_matrix(asked: Cost, names: Sequence[str]) -> npt.NDArray[np.float64]:
             )
         if true == predicted and cost > 0.0:
             raise TableError(f"cost says {cost:g} for predicting {true!r} where it is true: a right prediction costs 0")
-        found[names.index(true), names.index(predicted)] = cost
-    if not found.any():
+        costs[names.index(true), names.index(predicted)] = cost
+    if not costs.any():
         raise TableError("cost says that no wrong prediction costs anything, so every prediction would be as good")
-    return found
+    return costs
 
 
 def weights_by_cost(costs: npt.NDArray[np.float64], counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -114,7 +114,7 @@ def costs_of_file(path: str | Path) -> dict[tuple[str, str], float]:
     with open(path, encoding="utf-8-sig", newline="") as file:
         lines = [(number, [cell.strip() for cell in line]) for number, line in enumerate(csv.reader(file), 1) if line]
     (_, (_, *predicted)), *rows = lines or [(1, [""])]
-    found = {}
+    costs = {}
     for number, (true, *cells) in rows:
         if len(cells) != len(predicted):
             raise TableError(
@@ -122,11 +122,11 @@ def costs_of_file(path: str | Path) -> dict[tuple[str, str], float]:
                 "give a cost for each label, or an empty cell",
             )
         for label, cell in zip(predicted, cells, strict=True):
-            if (true, label) in found:
+            if (true, label) in costs:
                 raise TableError(f"{path}: line {number} has a second cost of predicting {label!r} for {true!r}")
             if cell:
-                found[true, label] = _number("cost", f"{true}:{label}", cell)
-    return found
+                costs[true, label] = _number("cost", f"{true}:{label}", cell)
+    return costs
 
 
 def _entries(
@@ -134,18 +134,18 @@ def _entries(
 ) -> list[tuple[tuple[str, ...], float]]:
     """Return the labels and the number of each entry, each set of labels once."""
     if isinstance(asked, str):
-        found = _read(option, asked, names, n_labels)
+        entries = _read(option, asked, names, n_labels)
     else:
-        found = [(_labels(key, n_labels), _number(option, key, value)) for key, value in asked.items()]
+        entries = [(_labels(key, n_labels), _number(option, key, value)) for key, value in asked.items()]
     seen = set()
-    for labels, _ in found:
+    for labels, _ in entries:
         unknown = [label for label in labels if label not in names]
         if unknown or len(labels) != n_labels:
             raise TableError(f"{option} names {':'.join(labels)!r}, and the classes are {listing(names)}")
         if labels in seen:
             raise TableError(f"{option} names {':'.join(labels)!r} twice", "give one number for it")
         seen.add(labels)
-    return found
+    return entries
 
 
 def _labels(key: Any, n_labels: int) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def _read(option: str, text: str, names: Sequence[str], n_labels: int) -> list[t
     """Return the entries of text such as "sick:well=5,well:sick=1"; labels may hold commas, colons and equal signs."""
     label = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     entry = re.compile(r"\s*" + rf"({label})\s*:\s*" * (n_labels - 1) + rf"({label})\s*=\s*([^\s,]+)\s*(?:,|$)")
-    found, at = [], 0
+    entries, at = [], 0
     while at < len(text):
         match = entry.match(text, at)
         number = _float(match[n_labels + 1]) if match else None
@@ -179,11 +179,11 @@ def _read(option: str, text: str, names: Sequence[str], n_labels: int) -> list[t
                 f"the classes are {listing(names)}",
                 f"write for instance {option}={example}=5",
             )
-        found.append((match.groups()[:n_labels], number))
+        entries.append((match.groups()[:n_labels], number))
         at = match.end()
-    if not found:
+    if not entries:
         raise TableError(f"{option} is empty", "leave it out, or name classes")
-    return found
+    return entries
 
 
 def _float(text: str) -> float | None:

@@ -29,7 +29,7 @@ _FIRST_FIT = 0.7  # share of the time for final fits that the first one may take
 def final_fit(
     goal: Goal,
     training: TrainingSet,
-    found: SearchResult,
+    search_result: SearchResult,
     tol: float,
     report: Callable[[StageProgress], None],
     budget: TimeBudget,
@@ -45,7 +45,7 @@ def final_fit(
     ----------
     goal : Goal
     training : TrainingSet
-    found : SearchResult
+    search_result : SearchResult
     tol : float
         KKT violation to which the machine is solved.
     report : callable
@@ -62,29 +62,31 @@ def final_fit(
     """
     report(StageProgress("final fit"))
     seconds = budget.share(FINAL_FIT)
-    if seconds is not None and found.stopped == NO_TIME:
+    if seconds is not None and search_result.stopped == NO_TIME:
         seconds = max(seconds, LAST_FIT)
-    found = _affordable(found, len(training.truth), seconds, budget)
+    search_result = _affordable(search_result, len(training.truth), seconds, budget)
     deadline, interrupted = Deadline(seconds), False
     fitted: list[tuple[Cell, Model, Gram]] = []
-    for cell in _attempts(found):
+    for cell in _attempts(search_result):
         left = deadline.seconds_left
-        if left is not None and not fitted and len(found.cells) > 1:
+        if left is not None and not fitted and len(search_result.cells) > 1:
             left *= _FIRST_FIT
         if interrupted and left is None:
             left = LAST_FIT
         limits = solvers.Limits(tol=tol, max_seconds=left)
         control = solvers.Control(limits, lambda progress: report(fit_progress("final fit", progress)))
-        keep = CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
+        cache_policy = CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
         with control.interruption as interruption:
-            gram = Gram(cell.choice.kernel(training.X), as_data(training.X), keep=keep)
+            gram = Gram(cell.choice.kernel(training.X), as_data(training.X), cache_policy=cache_policy)
             fitted.append((cell, goal.fitted(training, gram, cell.C, cell.epsilon, control), gram))
-        if interruption.insisted or (interruption.requested and (interrupted or found.stopped == "interrupted")):
+        if interruption.insisted or (
+            interruption.requested and (interrupted or search_result.stopped == "interrupted")
+        ):
             raise KeyboardInterrupt
         interrupted = interrupted or interruption.requested
         if has_learnt(fitted[-1][1]):
             break
-    first, model = found.best, fitted[-1][1]
+    first, model = search_result.best, fitted[-1][1]
     if has_learnt(model):
         cell, model, gram = fitted[-1]
     else:  # none has learnt: the first one has the best setting
@@ -95,7 +97,7 @@ def final_fit(
             f"The {first.setting} was best in cross-validation, but its final fit {why}. The {cell.setting} takes its "
             "place: it is the best candidate that could be finished."
         )
-        found = replace(found, chosen=cell)
+        search_result = replace(search_result, chosen=cell)
     elif model.certificate.status is Status.TIME_LIMIT:
         how = "near" if has_learnt(model) else "before"
         budget.cuts.append(
@@ -107,11 +109,11 @@ def final_fit(
         if interrupted:
             interruption.request()
         model = goal.finished(model, gram, training.truth, control, groups)
-    if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
+    if interruption.insisted or (interruption.requested and search_result.stopped == "interrupted"):
         raise KeyboardInterrupt
     if goal.has_probabilities and model.calibration is None and not interruption.requested:
         budget.cuts.append("The machine has no probabilities, because their calibration would have taken too long.")
-    return model, found
+    return model, search_result
 
 
 def has_learnt(model: Model) -> bool:
@@ -120,31 +122,31 @@ def has_learnt(model: Model) -> bool:
     return certificate.status not in (Status.TIME_LIMIT, Status.INTERRUPTED) or certificate.relative_gap <= LEARNT
 
 
-def _affordable(found: SearchResult, n_rows: int, seconds: float | None, budget: TimeBudget) -> SearchResult:
+def _affordable(search_result: SearchResult, n_rows: int, seconds: float | None, budget: TimeBudget) -> SearchResult:
     """Return the search without the choice of cells whose final fit would take longer than the time left for it."""
-    if seconds is None or found.stopped == NO_TIME:
-        return found
-    too_long = {cell for cell in found.cells if cell.expected_seconds(n_rows) > seconds}
-    rest = [cell for cell in found.cells if cell not in too_long]
-    if found.best not in too_long or not rest:
-        return found
-    best, chosen = found.best, min(rest, key=lambda cell: cell.rank)
+    if seconds is None or search_result.stopped == NO_TIME:
+        return search_result
+    too_long = {cell for cell in search_result.cells if cell.expected_seconds(n_rows) > seconds}
+    rest = [cell for cell in search_result.cells if cell not in too_long]
+    if search_result.best not in too_long or not rest:
+        return search_result
+    best, chosen = search_result.best, min(rest, key=lambda cell: cell.rank)
     budget.cuts.append(
         f"The {best.setting} was best in cross-validation, but its final fit on {n_rows:,} rows would take about "
         f"{duration(best.expected_seconds(n_rows))}, and the time limit leaves {duration(seconds)}. The "
         f"{chosen.setting} is the best candidate that can be finished."
     )
-    return replace(found, chosen=chosen)
+    return replace(search_result, chosen=chosen)
 
 
-def _attempts(found: SearchResult) -> Iterator[Cell]:
+def _attempts(search_result: SearchResult) -> Iterator[Cell]:
     """Yield the best cell, and then the best cells of quicker kernels: linear machines, and smoother kernels."""
-    yield found.best
-    others = [cell for cell in found.cells if cell.choice.family != found.best.choice.family]
+    yield search_result.best
+    others = [cell for cell in search_result.cells if cell.choice.family != search_result.best.choice.family]
     linear = min((cell for cell in others if cell.choice.is_linear), key=lambda cell: cell.rank, default=None)
     if linear is not None:
         yield linear
         return
-    quicker = [cell for cell in found.cells if cell.each_second < found.best.each_second]
+    quicker = [cell for cell in search_result.cells if cell.each_second < search_result.best.each_second]
     if quicker:
         yield min(quicker, key=lambda cell: cell.each_second)

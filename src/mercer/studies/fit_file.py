@@ -153,8 +153,8 @@ def _labels_of(blocks: BlockCache, class_weight: Any) -> tuple[Labels, FloatArra
     refuse_many_fractions(blocks.layout.target, texts)
     sums = np.zeros(len(texts))
     for number in range(blocks.n_blocks):
-        codes, own = blocks.read_numbers(number)
-        sums += np.bincount(codes.astype(np.intp), own, minlength=len(texts))
+        codes, block_labels = blocks.read_numbers(number)
+        sums += np.bincount(codes.astype(np.intp), block_labels, minlength=len(texts))
     names, size = labels_of_texts(texts), len(texts)
     if isinstance(class_weight, dict):  # booleans are texts here
         class_weight = {str(label) if isinstance(label, bool) else label: one for label, one in class_weight.items()}
@@ -180,10 +180,10 @@ def _solve_on_file(
         if start is None and isinstance(problem.rows, FileRows):
             start = start_from_sample(problem, problem.rows.sample(), left, **about)
         left = left.after(time.perf_counter() - began, 0)
-        found = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
-        if len(problems) > 1 or found.certificate.status is not Status.OPTIMAL:
-            checkpoints.keep(number, LinearPoint(found.w, found.beta, found.C))
-        return found
+        solution = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
+        if len(problems) > 1 or solution.certificate.status is not Status.OPTIMAL:
+            checkpoints.store(number, LinearPoint(solution.w, solution.beta, solution.C))
+        return solution
 
     with control.interruption:
         solutions = in_turns(problems, control, train)

@@ -79,10 +79,10 @@ def _sharply_trained(spec: LinearSpec, data: Vectors, tasks: list[LinearTask], c
     return sharper if sharper.are_optimal else machines
 
 
-def checked_scoring(scoring: str, known: Sequence[str], task: str) -> str:
+def checked_scoring(scoring: str, names: Sequence[str], task: str) -> str:
     """Return the name of a score, or raise a TableError if the task does not have it."""
-    if scoring not in known:
-        raise TableError(f"scoring={scoring} is no score of {task}, which has {listing(known)}", "name one of these")
+    if scoring not in names:
+        raise TableError(f"scoring={scoring} is no score of {task}, which has {listing(names)}", "name one of these")
     return scoring
 
 
@@ -213,7 +213,9 @@ class Goal(ABC):
         scheme: str = "ovo",
     ) -> tuple[float, ...]:
         """Return what predictions from the values of machines cost in each fold; see `FoldAnswers`."""
-        return tuple(self.error_of(truth, own, scheme) for own, truth in zip(values, truths, strict=True))
+        return tuple(
+            self.error_of(truth, fold_values, scheme) for fold_values, truth in zip(values, truths, strict=True)
+        )
 
     @abstractmethod
     def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64], scheme: str = "ovo") -> float:

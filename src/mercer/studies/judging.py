@@ -20,7 +20,7 @@ from mercer.studies.models import Model
 from mercer.studies.search import SearchResult
 from mercer.studies.tables import ColumnChoice, TableEncoder
 from mercer.studies.time_budget import ANSWERS, COLUMNS, LEAST, OTHER_FITS, TRAINING_ROWS, Deadline, TimeBudget
-from mercer.studies.timed import fit_in_time
+from mercer.studies.timed_fits import fit_in_time
 
 SVM = "support vector machine"
 
@@ -72,14 +72,16 @@ class Trained:
         return Contender(self.name, self.setting, self.errors, cv, train, test, *seconds, self.search_rows)
 
 
-def trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: float) -> Trained:
+def trained_svm(goal: Goal, search_result: SearchResult, model: Model, fit_seconds: float) -> Trained:
     """Return the support vector machine of the study."""
 
     def answer(part: Table) -> Answer:
         return goal.answer(model, model.decision_values(part))
 
-    best = found.best
-    return Trained(SVM, best.setting_with(model.kernel), best.errors, found.seconds, fit_seconds, answer, best.n_rows)
+    best = search_result.best
+    return Trained(
+        SVM, best.setting_with(model.kernel), best.errors, search_result.seconds, fit_seconds, answer, best.n_rows
+    )
 
 
 def train_others(
@@ -89,16 +91,16 @@ def train_others(
 
     Under a time limit they share a part of the time that is left. One that it stops is compared as it is.
     """
-    deadline, found = Deadline(budget.share(OTHER_FITS)), []
+    deadline, trained = Deadline(budget.share(OTHER_FITS)), []
     for number, one in enumerate(chosen):
         left, start = deadline.seconds_left, time.perf_counter()
-        own = Deadline(None if left is None else max(LEAST, left / (len(chosen) - number)))
-        if one.estimator is not None and not fit_in_time(one.estimator, X, truth, own):
+        own_deadline = Deadline(None if left is None else max(LEAST, left / (len(chosen) - number)))
+        if one.estimator is not None and not fit_in_time(one.estimator, X, truth, own_deadline):
             budget.cuts.append(f"The final fit of {one.name} was ended by its time limit; it is compared as it was.")
         answer = partial(_answer, goal, one.estimator, encoder, truth, budget)
         seconds = one.seconds, time.perf_counter() - start
-        found.append(Trained(one.name, one.setting, one.errors, *seconds, answer, one.n_rows))
-    return found
+        trained.append(Trained(one.name, one.setting, one.errors, *seconds, answer, one.n_rows))
+    return trained
 
 
 def _answer(
@@ -131,15 +133,15 @@ def open_seal(
         """Return what comes of each machine, None for one whose predictions take too long."""
         part, true = used.take(rows), column_choice.truth.values[rows]
         groups = None if arranged.units is None else arranged.units[rows]
-        found = []
+        judgements = []
         for one in some:
             try:
-                found.append(goal.judge(true, one.answer(part), groups))
+                judgements.append(goal.judge(true, one.answer(part), groups))
             except TimeoutError:
-                found.append(None)
-        return found
+                judgements.append(None)
+        return judgements
 
-    def look(rows: np.ndarray) -> tuple[np.ndarray, list[Any], SealedInsight]:
+    def judge_all(rows: np.ndarray) -> tuple[np.ndarray, list[Any], SealedInsight]:
         groups = None if arranged.units is None else arranged.units[rows]
         truth, in_table = column_choice.truth.values[rows], column_choice.rows[rows]
         began = time.perf_counter()
@@ -154,7 +156,7 @@ def open_seal(
         )
         return in_table, judgements, insight
 
-    unsealed = sealed.open(look, "final estimate of the study")
+    unsealed = sealed.open(judge_all, "final estimate of the study")
     test_rows, on_test, insight = unsealed.value
     left = budget.share(TRAINING_ROWS)
     rest = sealed.rest

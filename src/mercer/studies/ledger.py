@@ -118,9 +118,9 @@ class Looks:
         self._target, self._folder, self._names = target, folder, table.names
         self._hashes = RowHashes.of(table)
         self._fingerprint = self._hashes.fingerprint()
-        own = [] if folder is None else [folder]
-        folders = _distinct([*own, *others])
-        beside = [one.resolve().parent for one in own]
+        folders_given = [] if folder is None else [folder]
+        folders = _distinct([*folders_given, *others])
+        beside = [one.resolve().parent for one in folders_given]
         self._ledgers = _distinct([one / LEDGER for one in (*folders, *beside)])
         self._looks = self._read(_warn_of_ledger)
         self._of_models = _openings_of_models(folders, table, target)
@@ -184,14 +184,14 @@ class Looks:
         return self._fingerprint.is_of_same_rows(look.fingerprint)
 
     def _openings(self, split: str | None) -> tuple[Opening, ...]:
-        known = {}
+        openings = {}
         for look in self._looks:
             other = "" if split in (None, look.split) else ", another split"
-            known[look.time] = f"study of {look.source}, seed {look.seed}{other}"
+            openings[look.time] = f"study of {look.source}, seed {look.seed}{other}"
         for opening in self._of_models:
-            if all(abs(opening.time - time) > _ONE_LOOK for time in known):
-                known[opening.time] = opening.purpose
-        return tuple(Opening(known[time], time, number) for number, time in enumerate(sorted(known), start=1))
+            if all(abs(opening.time - time) > _ONE_LOOK for time in openings):
+                openings[opening.time] = opening.purpose
+        return tuple(Opening(openings[time], time, number) for number, time in enumerate(sorted(openings), start=1))
 
 
 def free_folder(folder: Path) -> Path:
@@ -258,7 +258,7 @@ def _warn_of_ledger(why: str) -> None:
 
 def _openings_of_models(folders: Iterable[Path], table: Table, target: str) -> list[Opening]:
     """Return the openings that model files of the same table and target record."""
-    found: list[Opening] = []
+    openings: list[Opening] = []
     for folder in folders:
         if (folder / LEDGER).exists():
             continue
@@ -272,8 +272,8 @@ def _openings_of_models(folders: Iterable[Path], table: Table, target: str) -> l
             same = model.training_part(table).checksum() == model.training.checksum
         except TableError:
             continue
-        found += model.seal.openings if same else ()
-    return found
+        openings += model.seal.openings if same else ()
+    return openings
 
 
 def _distinct(paths: Iterable[Path]) -> list[Path]:

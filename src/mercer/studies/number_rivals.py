@@ -16,7 +16,7 @@ from mercer.studies.class_rivals import nearest_truths
 from mercer.studies.contenders import Fold
 from mercer.studies.rivals import N_NEIGHBOURS, Rival
 from mercer.studies.time_budget import Deadline
-from mercer.studies.timed import fit_in_time, predict_in_time
+from mercer.studies.timed_fits import fit_in_time, predict_in_time
 
 GoalOf: TypeAlias = Any
 """A `ToEstimate`, which lists these machines and so cannot be imported here."""

@@ -86,7 +86,7 @@ class Prepared:
 
 def prepare(
     table: Table,
-    known: Truth,
+    target_truth: Truth,
     columns: ColumnOptions,
     split: SplitOptions,
     goal_of: Callable[[Truth, np.ndarray], Goal],
@@ -97,7 +97,7 @@ def prepare(
     Parameters
     ----------
     table : Table
-    known : Truth
+    target_truth : Truth
         The target.
     columns : ColumnOptions
     split : SplitOptions
@@ -111,15 +111,15 @@ def prepare(
     TableError
         If the table cannot be used.
     """
-    target, are_numbers = known.target, table.is_numeric(known.target)
-    goal_of(known, np.arange(len(known.values)))  # for its errors, before any work
-    if isinstance(known, Labels):
+    target, are_numbers = target_truth.target, table.is_numeric(target_truth.target)
+    goal_of(target_truth, np.arange(len(target_truth.values)))  # for its errors, before any work
+    if isinstance(target_truth, Labels):
         table = table.as_written(target)
     table = table.as_text(*columns.as_text)
     sealed, arranged, column_choice = seal_rows(
         table,
-        known,
-        Arranger(table, known, split.groups, split.time_column, split.copies, split.date_order),
+        target_truth,
+        Arranger(table, target_truth, split.groups, split.time_column, split.copies, split.date_order),
         columns,
         test_size=split.test_size,
         n_folds=split.n_folds,
@@ -159,7 +159,7 @@ def prepare(
             f"The table is large: the settings of all machines were chosen by {len(searched):,} of the {rest.n_rows:,} "
             "rows that are not sealed. The final fits have all of them, unless another sentence says otherwise."
         )
-    if not isinstance(known, Labels):
+    if not isinstance(target_truth, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     return Prepared(

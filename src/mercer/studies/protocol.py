@@ -32,7 +32,7 @@ from mercer.studies.judging import train_others, trained_svm
 from mercer.studies.ledger import Looks
 from mercer.studies.preparation import SplitOptions, prepare
 from mercer.studies.regression import ToEstimate
-from mercer.studies.repeats import repeated
+from mercer.studies.repeated_choice import repeated
 from mercer.studies.report.presenter import Presenter
 from mercer.studies.result import Presentation
 from mercer.studies.result import Study as Study
@@ -100,39 +100,39 @@ def study(
     columns = ColumnOptions(
         tuple(drop), tuple(keep), tuple(categorical), tuple(text), tuple(dates), date_order, max_levels, missing
     )
-    known = read_target(table, target, task)
+    truth = read_target(table, target, task)
     columns.check(table, target)
     goal_of = partial(_goal, class_weight=class_weight, scoring=scoring, cost=cost)
     split = SplitOptions(groups, time_column, copies, date_order, test_size, n_folds, seed)
-    rows = prepare(table, known, columns, split, goal_of, budget)
+    rows = prepare(table, truth, columns, split, goal_of, budget)
     sealed, arranged, goal = rows.sealed, rows.arranged, rows.goal
     report(StageProgress("search"))
     folds = encoded_folds(rows.rest.take(rows.searched), rows.truth[rows.searched], rows.splits, rows.encoder)
     goal.suit(folds[0].X)
-    found = searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
-    found = replace(found, n_in_folds=len(rows.searched))
+    search_result = searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
+    search_result = replace(search_result, n_in_folds=len(rows.searched))
     clock.lap("search")
 
     report(StageProgress("comparison with simpler methods"))
     rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
-    others = choose_rivals(folds, rivals, found.best.n_rows, found.n_rows, budget)
+    others = choose_rivals(folds, rivals, search_result.best.n_rows, search_result.n_rows, budget)
     clock.lap("choosing the machines to compare with")
 
     units = None if arranged.units is None else arranged.units[sealed.rest]
-    model, found = final_fit(goal, rows.training, found, tol, report, budget, units)
+    model, search_result = final_fit(goal, rows.training, search_result, tol, report, budget, units)
     clock.lap("final fit and certificate")
 
-    trained = [trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
+    trained = [trained_svm(goal, search_result, model, clock.seconds["final fit and certificate"])]
     trained += train_others(goal, others, rows.training.X, rows.training.encoder, rows.truth, budget)
     clock.lap("final fits of the others")
 
-    curve = _learning_curve(goal, found, folds, report, budget)
+    curve = _learning_curve(goal, search_result, folds, report, budget)
     clock.lap("learning curve")
 
     spread: tuple[float, ...] = ()
     if check_count("repeats", repeats, at_least=0):
         report(StageProgress("repetitions on other splits"))
-        table_of = table.as_written(target) if isinstance(known, Labels) else table
+        table_of = table.as_written(target) if isinstance(truth, Labels) else table
         chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else list(kernels)
         how = (repeats, test_size, n_folds, seed, SEARCH_TOL)
         spread = repeated(rows, table_of, chosen or list(kernels), *how, budget)
@@ -144,7 +144,7 @@ def study(
         n_folds=n_folds,
         test_size=test_size,
         seed=seed,
-        search=found,
+        search=search_result,
         model=replace(model, seal=sealed.seal),
         trained=tuple(trained),
         curve=curve,
@@ -179,7 +179,7 @@ def versions() -> dict[str, str]:
 
 def _learning_curve(
     goal: Goal,
-    found: SearchResult,
+    search_result: SearchResult,
     folds: list[Fold],
     report: Callable[[StageProgress], None],
     budget: TimeBudget,
@@ -188,9 +188,11 @@ def _learning_curve(
     report(StageProgress("learning curve"))
     seconds = budget.share(CURVE)
     with solvers.Interruption() as interruption:
-        curve = learning_curve(goal, found.best, folds, tol=SEARCH_TOL, max_seconds=seconds, interruption=interruption)
+        curve = learning_curve(
+            goal, search_result.best, folds, tol=SEARCH_TOL, max_seconds=seconds, interruption=interruption
+        )
     if seconds is not None and not curve.is_whole and not interruption.requested:
         budget.cuts.append(f"The learning curve was {'cut short' if curve.rows else 'left out'}.")
-    if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
+    if interruption.insisted or (interruption.requested and search_result.stopped == "interrupted"):
         raise KeyboardInterrupt
     return curve

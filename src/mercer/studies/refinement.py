@@ -77,16 +77,16 @@ class Refinement:
         return [one for name in names for one in beyond[name]]
 
 
-def neighbours(best: Candidate, planned: Collection[Candidate], known: Collection[Candidate]) -> list[Candidate]:
+def neighbours(best: Candidate, planned: Collection[Candidate], judged: Collection[Candidate]) -> list[Candidate]:
     """Return the planned candidates that differ from the best by one step of one parameter, but for the known ones."""
-    found = []
+    next_candidates = []
     for name in ("C", "gamma", "epsilon"):
         others = [one for one in planned if _rest(one, name) == _rest(best, name)]
         values = sorted({_value(one, name) for one in others})
         place = values.index(_value(best, name))
         near = values[max(0, place - 1) : place + 2]
-        found += [one for one in others if _value(one, name) in near and one not in known]
-    return found
+        next_candidates += [one for one in others if _value(one, name) in near and one not in judged]
+    return next_candidates
 
 
 def _value(candidate: Candidate, name: str) -> float:
@@ -114,23 +114,23 @@ def beyond_edges(
     judged : collection of Candidate
         The candidates of this round. A new gamma or epsilon is combined with every C that the best kernel has in it.
     """
-    choice, found = best.choice, {}
+    choice, candidates = best.choice, {}
     values_of_C = {one.C for one in judged if one.path == best.path}
     beyond = _next_value({one.C for one in planned}, best.C, STEP["C"])
     if beyond is not None:
-        found["C"] = [replace(best, C=beyond)]
+        candidates["C"] = [replace(best, C=beyond)]
         values_of_C.add(beyond)
     gammas = {one.choice.gamma_factor for one in planned if one.choice.family == choice.family}
     beyond = _next_value(gammas, choice.gamma_factor, STEP["gamma_factor"])
     if choice.family == "rbf" and beyond is not None:
         moved = replace(choice, gamma_factor=beyond)
-        found["gamma"] = [Candidate(moved, C, best.epsilon) for C in sorted(values_of_C)]
+        candidates["gamma"] = [Candidate(moved, C, best.epsilon) for C in sorted(values_of_C)]
     if best.epsilon is not None:
         epsilons = {one.epsilon for one in planned if one.epsilon is not None}
         beyond = _next_value(epsilons, best.epsilon, STEP["epsilon"])
         if beyond is not None:
-            found["epsilon"] = [Candidate(choice, C, beyond) for C in sorted(values_of_C)]
-    return found
+            candidates["epsilon"] = [Candidate(choice, C, beyond) for C in sorted(values_of_C)]
+    return candidates
 
 
 def _next_value(values: Collection[float], best: float, step: float) -> float | None:

@@ -21,7 +21,7 @@ from mercer.studies.number_rivals import BoostedNumbers, Mean, NeighbourMeans, R
 from mercer.studies.rivals import Rival
 from mercer.studies.tables import Quantity
 from mercer.studies.time_budget import Deadline
-from mercer.studies.timed import predict_in_time
+from mercer.studies.timed_fits import predict_in_time
 
 NumberScoring = Literal["r2", "mae", "rmse"]
 """Scores by which settings can be chosen."""

@@ -138,8 +138,8 @@ class Study(Result):
 
     def difference(self, other: Contender) -> Interval:
         """Return by how much the support vector machine did better than another contender, with its interval."""
-        found = self.against(other)
-        return found if isinstance(found, Interval) else accuracy_difference(self.svm.test, other.test)
+        comparison = self.against(other)
+        return comparison if isinstance(comparison, Interval) else accuracy_difference(self.svm.test, other.test)
 
     def sign(self, one: Contender, other: Contender) -> int:
         """Return 1 if a contender did better than another on the sealed rows beyond chance, -1 if worse, else 0."""

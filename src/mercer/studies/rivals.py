@@ -72,7 +72,9 @@ class Choosing:
         began, places = time.perf_counter(), self.near()
         settings = [self.rival.settings[place] for place in places]
         folds = self.folds if n_rows >= self.n_whole else [part_of(fold, n_rows) for fold in self.folds]
-        shares = [len(whole.validation) / len(fold.validation) for whole, fold in zip(self.folds, folds, strict=True)]
+        shares = [
+            len(full_fold.validation) / len(fold.validation) for full_fold, fold in zip(self.folds, folds, strict=True)
+        ]
         table = np.array(
             [
                 [share * error for error in self.rival.errors(fold, settings, deadline)]
@@ -102,16 +104,16 @@ def choose_rivals(
     chosen, deadline = [], Deadline(budget.share(RIVALS))
     for number, rival in enumerate(rivals):
         left = deadline.seconds_left
-        own = Deadline(None if left is None else left / (len(rivals) - number))
+        rival_deadline = Deadline(None if left is None else left / (len(rivals) - number))
         first = Deadline(None if left is None else max(LEAST, left / (len(rivals) - number)))
         choosing = Choosing(rival, folds, n_whole)
         sizes = {min(n_rows, size) for size in (*([] if left is None else [FIRST_ROWS]), WHOLE_ROWS, n_rows)}
         for size in sorted(sizes) if len(rival.settings) > 1 else [n_rows]:
-            soon = own.seconds_left
+            soon = rival_deadline.seconds_left
             if soon is not None and choosing.chosen is not None and choosing.expected_seconds(size) > soon:
                 break
             try:
-                choosing.try_with(size, own if choosing.chosen else first)
+                choosing.try_with(size, rival_deadline if choosing.chosen else first)
             except TimeoutError:
                 break
         if choosing.chosen is None:

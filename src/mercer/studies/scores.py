@@ -132,10 +132,12 @@ class WeightedAccuracy(Score):
         if self.is_balanced and first.groups is None:
             classes = np.unique(first.codes)
             rows = [first.codes == k for k in classes]
-            gains = [paired_difference(first.right[own], second.right[own]).difference for own in rows]
+            gains = [
+                paired_difference(first.right[class_rows], second.right[class_rows]).difference for class_rows in rows
+            ]
             return sum_of_shares(gains, np.full(classes.size, 1.0 / classes.size))
-        own = np.eye(self.weights.size)[first.codes]
-        gains, occurs = own * (first.right.astype(float) - second.right)[:, None], own.any(axis=0)
+        is_of_class = np.eye(self.weights.size)[first.codes]
+        gains, occurs = is_of_class * (first.right.astype(float) - second.right)[:, None], is_of_class.any(axis=0)
 
         def difference(means: FloatArray) -> FloatArray:
             counts, gained = np.split(means, 2, axis=-1)
@@ -145,7 +147,7 @@ class WeightedAccuracy(Score):
             is_whole = (counts[..., occurs] > 0.0).all(axis=-1) | (not self.is_balanced)
             return np.where(is_whole, gain, np.nan)
 
-        return bootstrap(np.hstack([own, gains]), [difference], groups=first.groups)[0]
+        return bootstrap(np.hstack([is_of_class, gains]), [difference], groups=first.groups)[0]
 
     def _shares(self, counts: npt.NDArray[Any]) -> FloatArray:
         """Return what the recall of each class counts among rows with so many of each class."""
@@ -243,8 +245,8 @@ class AreaUnderRoc(Score):
             return one.auc_interval
         if one.scores is None:
             return Interval(0.5, 0.5, 0.5)
-        found = normal_interval(*area_with_influence(one.codes, one.scores), one.groups)
-        return Interval(found.value, max(0.0, found.low), min(1.0, found.high), found.level)
+        area = normal_interval(*area_with_influence(one.codes, one.scores), one.groups)
+        return Interval(area.value, max(0.0, area.low), min(1.0, area.high), area.level)
 
     def compare(self, first: Evaluation, second: Evaluation) -> Interval:
         """Return by how much the area of the first is larger, by the method of DeLong, DeLong & Clarke-Pearson."""
@@ -300,8 +302,8 @@ class F1(Score):
 
     def _columns(self, codes: IndexArray, predicted: IndexArray) -> FloatArray:
         """Return for each class which rows are of it, which are predicted to be of it, and which are both."""
-        true, found = (np.asarray(one[:, None] == self.classes, dtype=float) for one in (codes, predicted))
-        return np.hstack([true, found, true * found])
+        true, predicted_as = (np.asarray(one[:, None] == self.classes, dtype=float) for one in (codes, predicted))
+        return np.hstack([true, predicted_as, true * predicted_as])
 
 
 def accuracy_difference(first: Evaluation, second: Evaluation) -> Interval:
@@ -330,5 +332,5 @@ def _f1(means: FloatArray) -> FloatArray:
 def log_losses(truth: IndexArray, probabilities: FloatArray | None) -> FloatArray:
     """Return minus the logarithm of the probability of the true class of each row."""
     assert probabilities is not None
-    own = probabilities[np.arange(truth.size), truth]
-    return np.asarray(-np.log(np.maximum(own, SMALLEST_PROBABILITY)))
+    true_shares = probabilities[np.arange(truth.size), truth]
+    return np.asarray(-np.log(np.maximum(true_shares, SMALLEST_PROBABILITY)))

@@ -47,13 +47,13 @@ def seal_rows(
         If there are too few rows or groups for the protocol, or a column cannot be used.
     """
     check_share(test_size)
-    own = {name: reason for name, reason in ((arranger.groups, GROUPS), (arranger.time, TIME)) if name is not None}
-    own = {name: reason for name, reason in own.items() if name not in columns.keep}
-    options = replace(columns, drop=(*columns.drop, *own))
+    removed = {name: reason for name, reason in ((arranger.groups, GROUPS), (arranger.time, TIME)) if name is not None}
+    removed = {name: reason for name, reason in removed.items() if name not in columns.keep}
+    options = replace(columns, drop=(*columns.drop, *removed))
 
     def chosen_by(sealed: SealedTest) -> ColumnChoice:
         choice = choose_columns(table, truth, open_rows=truth.rows[sealed.rest], **vars(options))
-        return replace(choice, left_out=choice.left_out | own)
+        return replace(choice, left_out=choice.left_out | removed)
 
     identifiers = look_like_identifiers(table.take(truth.rows), truth.target, options)
     names = [name for name in table.names if name not in {truth.target, *options.drop, *identifiers}]

@@ -188,8 +188,8 @@ def last_resort(
     n_train = min(len(fold.train) for fold in folds)
     n_rows = min(_LAST_RESORT_ROWS, n_train)
     run = _Run(folds, goal, (n_rows, n_train), tol, None, interruption or Interruption(), progress, most=1)
-    found = run.result([Candidate(KernelChoice("linear"), 1.0, goal.epsilons[0])], extend=False)
-    return replace(found, n_planned=1, stopped=NO_TIME, rounds=(Round(n_rows, 1, 1),))
+    search_result = run.result([Candidate(KernelChoice("linear"), 1.0, goal.epsilons[0])], extend=False)
+    return replace(search_result, n_planned=1, stopped=NO_TIME, rounds=(Round(n_rows, 1, 1),))
 
 
 class _Run:

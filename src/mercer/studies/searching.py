@@ -43,14 +43,14 @@ def searched(
     """
     deadline, interruption = Deadline(budget.share(SEARCH)), solvers.Interruption()
     try:
-        found = _in_time(folds, goal, kernels, n_rows, budget, deadline, interruption, progress)
+        search_result = _in_time(folds, goal, kernels, n_rows, budget, deadline, interruption, progress)
     except SearchStopped:
         if interruption.requested or not any(one.is_linear for one in kernels):
             raise
-        found = last_resort(folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
+        search_result = last_resort(folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
     if interruption.insisted:
         raise KeyboardInterrupt
-    return found
+    return search_result
 
 
 def is_wide(fold: Fold) -> bool:
@@ -124,10 +124,10 @@ def _in_time(
     if first is not None and not plan.kernels:
         return first
     try:
-        found = judged(kernels=plan.kernels, C_grid=grid, sizes=plan.sizes, max_seconds=deadline.seconds_left)
+        search_result = judged(kernels=plan.kernels, C_grid=grid, sizes=plan.sizes, max_seconds=deadline.seconds_left)
     except SearchStopped:
         if first is None:
             raise
         budget.cuts.append("Only linear machines were judged: the time limit came before one with a kernel was.")
         return first
-    return found if first is None else first.followed_by(found)
+    return search_result if first is None else first.followed_by(search_result)

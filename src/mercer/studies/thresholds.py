@@ -79,10 +79,10 @@ def tuned_thresholds(
     test : Evaluation
         Of the sealed rows.
     """
-    rarer, sign, own, positive, chosen = chosen_thresholds(goal, values, codes)
+    rarer, sign, signed_values, positive, chosen = chosen_thresholds(goal, values, codes)
     sealed = sign * np.asarray(test.scores)
     tuned = [Tuned(name, one, Threshold.at(one.value, sealed, test.codes == rarer)) for name, one in chosen]
-    return Thresholds(goal.labels[rarer], goal.labels[1 - rarer], sign, own, positive, tuple(tuned))
+    return Thresholds(goal.labels[rarer], goal.labels[1 - rarer], sign, signed_values, positive, tuple(tuned))
 
 
 class ChosenThresholds(NamedTuple):
@@ -101,21 +101,21 @@ def chosen_thresholds(
     """Return thresholds for several goals, by the rows that are not sealed; see `tuned_thresholds`."""
     rarer = int(2 * np.count_nonzero(codes) <= codes.size)
     sign = 1 if rarer == 1 else -1
-    own, positive = sign * values, codes == rarer
+    signed_values, positive = sign * values, codes == rarer
     n_positive = int(positive.sum())
-    chosen = [("as trained", Threshold.at(0.0, own, positive))]
+    chosen = [("as trained", Threshold.at(0.0, signed_values, positive))]
     if goal.costs is not None:
         costs = (float(goal.costs[1 - rarer, rarer]), float(goal.costs[rarer, 1 - rarer]))
-        chosen.append(("least cost", tune_threshold(own, positive, costs=costs)))
+        chosen.append(("least cost", tune_threshold(signed_values, positive, costs=costs)))
     balanced = (1.0 / (codes.size - n_positive), 1.0 / n_positive)
     chosen += [
-        ("largest F1", tune_threshold(own, positive, f1=True)),
-        ("largest balanced accuracy", tune_threshold(own, positive, costs=balanced)),
-        (f"recall of at least {WANTED_RECALL:.0%}", tune_threshold(own, positive, recall=WANTED_RECALL)),
+        ("largest F1", tune_threshold(signed_values, positive, f1=True)),
+        ("largest balanced accuracy", tune_threshold(signed_values, positive, costs=balanced)),
+        (f"recall of at least {WANTED_RECALL:.0%}", tune_threshold(signed_values, positive, recall=WANTED_RECALL)),
     ]
     try:
-        precise = tune_threshold(own, positive, precision=WANTED_PRECISION)
+        precise = tune_threshold(signed_values, positive, precision=WANTED_PRECISION)
         chosen.append((f"precision of at least {WANTED_PRECISION:.0%}", precise))
     except ValueError:  # no threshold reaches it
         pass
-    return ChosenThresholds(rarer, sign, own, positive, chosen)
+    return ChosenThresholds(rarer, sign, signed_values, positive, chosen)

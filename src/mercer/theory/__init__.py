@@ -2,7 +2,7 @@
 
 from mercer.theory.bound import Bound
 from mercer.theory.leave_one_out import radius_margin_bound, span_estimate, support_vector_bound, xi_alpha_bound
-from mercer.theory.of_machine import MachineTheory, TheoryReport, report
+from mercer.theory.machine_report import MachineTheory, TheoryReport, report
 from mercer.theory.uniform import (
     empirical_risk_bound,
     hoeffding_bound,

@@ -212,13 +212,13 @@ def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True
 
 
 def _vector(name: str, values: Any, *, signed: bool = False) -> FloatArray:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not found.size:
-        raise ValueError(f"{name} must be one number a row, got shape {found.shape}.")
-    bad = found[~(np.isfinite(found) & (signed | (found >= 0.0)))]
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or not vector.size:
+        raise ValueError(f"{name} must be one number a row, got shape {vector.shape}.")
+    bad = vector[~(np.isfinite(vector) & (signed | (vector >= 0.0)))]
     if bad.size:
         raise ValueError(f"{name} must hold finite numbers{'' if signed else ' >= 0'}, got {bad[0]:g}.")
-    return found
+    return vector
 
 
 def _same_length(**vectors: FloatArray) -> None:

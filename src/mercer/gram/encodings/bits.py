@@ -153,8 +153,8 @@ class BitForm(Backend):
         """Return K(left, right) @ vectors and a bound on the error of each row; see :class:`Backend`."""
         if self._table(left) is None or self._table(right) is None:
             return self._other.matvec_bounded(left, left_rows, right, right_rows, vectors)
-        found = self.matvec(left, left_rows, right, right_rows, vectors)
-        return found, np.zeros(found.shape[0])
+        products = self.matvec(left, left_rows, right, right_rows, vectors)
+        return products, np.zeros(products.shape[0])
 
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
@@ -166,13 +166,13 @@ class BitForm(Backend):
         return np.full(n, (_SINGLE + (weights.size + 2) * _DOUBLE) * float(np.abs(weights).sum()))
 
     def _table(self, data: Data) -> Table | None:
-        known = self._tables.get(id(data))
-        if known is None:
+        entry = self._tables.get(id(data))
+        if entry is None:
             assert isinstance(data, Vectors)
             words = _words(data, self._values)
             table = None if words is None else Table(words, data.p, self._step)
-            known = self._tables[id(data)] = (data, table)
-        return known[1]
+            entry = self._tables[id(data)] = (data, table)
+        return entry[1]
 
 
 def bit_form(
@@ -189,10 +189,10 @@ def bit_form(
         return None
     if (isinstance(data, Dense) and data.n * data.p < LEAST_ENTRIES) or not counts_bits():
         return None
-    found = _two_values(data)
-    if found is None:
+    two_values = _two_values(data)
+    if two_values is None:
         return None
-    values, step, n_entries = found
+    values, step, n_entries = two_values
     n_words, scale = -(-data.p // 64), float(program[1][1])
     with np.errstate(over="ignore"):
         is_finite = bool(np.isfinite(scale * np.float64(step) ** 2))

@@ -73,13 +73,13 @@ class IntegerForm:
         return self._step * np.sqrt(units[:, _SQUARES].astype(np.float64))
 
     def _of(self, data: Data) -> Units | None:
-        known = self._units.get(id(data))
-        if known is None:
+        entry = self._units.get(id(data))
+        if entry is None:
             units = None
             if isinstance(data, Dense):
                 units = integer_rows(self._isa, data.array, self._step, self._is_bytes, self._threads)
-            known = self._units[id(data)] = (data, units)
-        return known[1]
+            entry = self._units[id(data)] = (data, units)
+        return entry[1]
 
 
 def integer_form(program: Program, data: Data, *, n_jobs: int | None, memory_limit: int | None) -> IntegerForm | None:

@@ -68,10 +68,10 @@ def exact_products(
     for first in range(0, m, _ROWS):
         rows = slice(first, min(m, first + _ROWS))
         tile_slices = _table_slices(table[rows], constant, exponents, bits, n_slices)
-        own = (np.zeros((rows.stop - first, vectors.shape[1])),) * 2
+        partial = (np.zeros((rows.stop - first, vectors.shape[1])),) * 2
         for i, j in _pairs(n_slices):
-            own = add(own, np.ldexp(tile_slices[i] @ w_slices[j], w_exponents))
-        z[0][rows], z[1][rows] = own
+            partial = add(partial, np.ldexp(tile_slices[i] @ w_slices[j], w_exponents))
+        z[0][rows], z[1][rows] = partial
         for part in numbers:
             scaled, own_exponents = _scaled(part[rows])
             slices = _slices(scaled, bits, n_slices)
@@ -109,13 +109,13 @@ def _scaled(vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _slices(values: FloatArray, bits: int, n_slices: int) -> list[FloatArray]:
     """Return the slices of numbers of at most 1, the first bits first."""
-    found, rest = [], values
+    slices, rest = [], values
     for k in range(1, n_slices + 1):
         grid = 1.5 * 2.0 ** (52 - bits * k)  # a number whose last bit is the last one of the slice
-        own = (rest + grid) - grid
-        rest = rest - own
-        found.append(own)
-    return found
+        rounded = (rest + grid) - grid
+        rest = rest - rounded
+        slices.append(rounded)
+    return slices
 
 
 def _table_slices(tile: Any, constant: float, exponents: FloatArray, bits: int, n_slices: int) -> list[Any]:
@@ -125,11 +125,11 @@ def _table_slices(tile: Any, constant: float, exponents: FloatArray, bits: int, 
         if constant:
             values = np.column_stack([values, np.full(len(values), constant)])
         return _slices(np.ldexp(values, -exponents), bits, n_slices)
-    own = sp.csr_array(tile).astype(np.float64)
+    scaled = sp.csr_array(tile).astype(np.float64)
     if constant:
-        own = sp.csr_array(sp.hstack([own, np.full((own.shape[0], 1), constant)]))
-    slices = _slices(np.ldexp(own.data, -exponents[own.indices]), bits, n_slices)
-    return [sp.csr_array((part, own.indices, own.indptr), shape=own.shape) for part in slices]
+        scaled = sp.csr_array(sp.hstack([scaled, np.full((scaled.shape[0], 1), constant)]))
+    slices = _slices(np.ldexp(scaled.data, -exponents[scaled.indices]), bits, n_slices)
+    return [sp.csr_array((part, scaled.indices, scaled.indptr), shape=scaled.shape) for part in slices]
 
 
 def add(pair: tuple[FloatArray, FloatArray], number: FloatArray) -> tuple[FloatArray, FloatArray]:

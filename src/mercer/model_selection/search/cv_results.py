@@ -15,16 +15,16 @@ _ABSENT = object()
 def columns(settings: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the parameter columns, and `params`."""
     names = dict.fromkeys(name for setting in settings for name in setting)
-    found = {f"param_{name}": _column([setting.get(name, _ABSENT) for setting in settings]) for name in names}
-    return {**found, "params": settings}
+    results = {f"param_{name}": _column([setting.get(name, _ABSENT) for setting in settings]) for name in names}
+    return {**results, "params": settings}
 
 
 def _column(values: list[Any]) -> Any:
     """Return a masked column of parameter values; it is numeric if all values are numbers."""
     mask = [value is _ABSENT for value in values]
-    known = [value for value in values if value is not _ABSENT]
-    numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in known)
-    column = np.ma.MaskedArray(np.empty(len(values), dtype=np.result_type(*known) if numeric else object), mask=mask)
+    present = [value for value in values if value is not _ABSENT]
+    numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in present)
+    column = np.ma.MaskedArray(np.empty(len(values), dtype=np.result_type(*present) if numeric else object), mask=mask)
     for place, value in enumerate(values):
         if value is not _ABSENT:
             column[place] = value
@@ -33,5 +33,5 @@ def _column(values: list[Any]) -> Any:
 
 def ranks(means: Any) -> Any:
     """Return the ranks of the mean scores; the largest mean has rank 1, and NaN comes last."""
-    known = np.where(np.isnan(means), -np.inf, means)
-    return rankdata(-known, method="min").astype(np.int32)
+    comparable = np.where(np.isnan(means), -np.inf, means)
+    return rankdata(-comparable, method="min").astype(np.int32)

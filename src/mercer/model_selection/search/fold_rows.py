@@ -61,9 +61,9 @@ class Rows:
     @property
     def position(self) -> IndexArray:
         """The place of each row in matrices of kernel values, (n,); -1 for rows outside them."""
-        found = np.full(self.data.n, -1)
-        found[self.in_matrix] = np.arange(self.in_matrix.size)
-        return found
+        place_of = np.full(self.data.n, -1)
+        place_of[self.in_matrix] = np.arange(self.in_matrix.size)
+        return place_of
 
     @property
     def asked(self) -> Data | None:
@@ -157,8 +157,8 @@ class Folds:
     def _number_of_steps(self, estimator: Any) -> int:
         """Number the steps before the machine, so that equal steps have the same number."""
         steps = steps_of(estimator)[:-1]
-        for number, known in enumerate(self._known_steps):
-            if len(known) == len(steps) and all(map(equal_values, known, steps)):
+        for number, numbered_steps in enumerate(self._known_steps):
+            if len(numbered_steps) == len(steps) and all(map(equal_values, numbered_steps, steps)):
                 return number
         self._known_steps.append(steps)
         return len(self._known_steps) - 1
@@ -192,7 +192,7 @@ class Folds:
                 names = same[0].names if same else getattr(asking, "feature_names_in_", None)
                 trained = np.unique(np.concatenate([rows for rows, _ in self._splits]))
                 in_matrix = self._in_matrix(trained, data.n)
-                found = Rows(data, train, test, given, in_matrix[self._by_class(machine, in_matrix)], names)
+                fold = Rows(data, train, test, given, in_matrix[self._by_class(machine, in_matrix)], names)
             else:
                 before, seen = self.prepared(estimator, number)
                 self._before[number, of_steps] = before
@@ -205,7 +205,7 @@ class Folds:
                 if given[0] is None:
                     data = check_rows(clone(machine), seen, spec, reset=True)
                 in_matrix = self._in_matrix(np.arange(len(train)), data.n)
-                found = Rows(
+                fold = Rows(
                     data,
                     np.arange(len(train)),
                     np.arange(len(train), data.n),
@@ -214,8 +214,8 @@ class Folds:
                     getattr(asking, "feature_names_in_", None),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )
-            self._rows[key] = found
-            return found
+            self._rows[key] = fold
+            return fold
 
     def _by_class(self, machine: DualMachine, rows: IndexArray) -> IndexArray:
         """Return an order of these rows: by class if one-versus-one trains machines on several classes."""
@@ -236,8 +236,8 @@ class Folds:
 
     def _part(self, value: Any, number: int) -> Any:
         """Return the elements of the training rows if `value` has one element for each row, or else `value`."""
-        whole = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and len(value) == self.n
-        return _safe_indexing(value, self._splits[number][0]) if whole else value
+        is_per_row = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and len(value) == self.n
+        return _safe_indexing(value, self._splits[number][0]) if is_per_row else value
 
     def _given(self, estimator: Any, rows: IndexArray, train: IndexArray) -> Any:
         """Return the rows as scikit-learn passes them to an estimator that is fitted on the rows `train`."""

@@ -81,12 +81,12 @@ def _smallest_distance(data: Vectors) -> float:
         part = slice(first, min(first + _ROWS_AT_A_TIME, n))
         products = rows[part] @ rows[first:].T
         products = products.toarray() if hasattr(products, "toarray") else products
-        found = squares[part, None] + squares[None, first:] - 2.0 * products
+        distances = squares[part, None] + squares[None, first:] - 2.0 * products
         error_bound = rounding[part, None] + rounding[None, first:]
         later = np.arange(first, n)[None, :] > np.arange(part.start, part.stop)[:, None]
-        least = min(least, float(np.where(later, found + error_bound, np.inf).min()))
-        i, j = np.nonzero(later & (found - error_bound <= least))
-        candidates.append(np.column_stack([i + first, j + first, (found - error_bound)[i, j]]))
+        least = min(least, float(np.where(later, distances + error_bound, np.inf).min()))
+        i, j = np.nonzero(later & (distances - error_bound <= least))
+        candidates.append(np.column_stack([i + first, j + first, (distances - error_bound)[i, j]]))
     pairs = np.concatenate(candidates)
     i, j = pairs[pairs[:, 2] <= least, :2].astype(np.int64).T
     chunks = np.array_split(np.arange(i.size), 1 + i.size // 4096)
@@ -99,7 +99,7 @@ def _first_of_each(rows: Any) -> npt.NDArray[np.int64]:
         return np.sort(np.unique(rows + 0.0, axis=0, return_index=True)[1])
     seen: dict[bytes, int] = {}
     for i in range(rows.shape[0]):
-        own = slice(rows.indptr[i], rows.indptr[i + 1])
-        used = rows.data[own] != 0.0
-        seen.setdefault(rows.indices[own][used].astype(np.int64).tobytes() + rows.data[own][used].tobytes(), i)
+        entries = slice(rows.indptr[i], rows.indptr[i + 1])
+        used = rows.data[entries] != 0.0
+        seen.setdefault(rows.indices[entries][used].astype(np.int64).tobytes() + rows.data[entries][used].tobytes(), i)
     return np.array(list(seen.values()), dtype=np.int64)

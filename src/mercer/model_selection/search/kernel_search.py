@@ -266,8 +266,8 @@ class KernelSearchCV(BaseSearchCV):
             If an axis is empty or of something that the machine or all its kernels do not have, or its values are yet
             to be found.
         """
-        if found := zooms(self):
-            raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
+        if zoomed := zooms(self):
+            raise ValueError(f'{zoomed[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
         if callable(self.candidates):
             raise ValueError('a function has no grid: after fit, cv_results_["params"] holds what was tried.')
         machine, path = machine_of(self.estimator), path_of(self.estimator)
@@ -276,20 +276,20 @@ class KernelSearchCV(BaseSearchCV):
             return [{name: [value] for name, value in one.items()} for one in listed(self.candidates)]
         axes = {name: axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
         kernels = axis("kernels", self.kernels)
-        known = machine.get_params(deep=False)
+        params = machine.get_params(deep=False)
         missing = [
-            name for name, values in {**axes, "kernel": kernels}.items() if values is not None and name not in known
+            name for name, values in {**axes, "kernel": kernels}.items() if values is not None and name not in params
         ]
         if missing:
             raise ValueError(
                 f"{type(machine).__name__} has no parameter {missing[0]!r} to search over: the axes here are kernels, "
                 "C, gamma, epsilon and nu; for other parameters take scikit-learn's GridSearchCV."
             )
-        is_own = type(machine).__module__.startswith("mercer.") and "kernel" in known
+        is_own = type(machine).__module__.startswith("mercer.") and "kernel" in params
         if axes["gamma"] is not None and is_own:
-            require_gamma(known["kernel"], kernels, axes["gamma"][0])
+            require_gamma(params["kernel"], kernels, axes["gamma"][0])
         grids = []
-        for kernel in kernels or [known.get("kernel")]:
+        for kernel in kernels or [params.get("kernel")]:
             grid = {path + name: axes[name] for name in ("C", "epsilon", "nu") if axes[name] is not None}
             if kernels is not None:
                 grid[path + "kernel"] = [kernel]
@@ -361,8 +361,8 @@ class KernelSearchCV(BaseSearchCV):
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            own = routed.estimator.fit | _groups_of_probabilities(best, params.get("groups"))
-            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **own)
+            fit_params = routed.estimator.fit | _groups_of_probabilities(best, params.get("groups"))
+            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **fit_params)
             self.refit_time_ = time.perf_counter() - began
             if hasattr(best, "feature_names_in_"):
                 self.feature_names_in_ = best.feature_names_in_
@@ -459,11 +459,11 @@ class KernelSearchCV(BaseSearchCV):
 
     def _memory_of_all(self) -> int | None:
         """The smaller of the search's and its machine's limits, in bytes; None is what a Gram matrix has by default."""
-        own, its = (
+        search_limit, its = (
             check_whole("memory_limit", limit, unit="bytes", at_least=0)
             for limit in (self.memory_limit, getattr(machine_of(self.estimator), "memory_limit", None))
         )
-        return own if its is None else min(its, DEFAULT_MEMORY_LIMIT if own is None else own)
+        return search_limit if its is None else min(its, DEFAULT_MEMORY_LIMIT if search_limit is None else search_limit)
 
     def _run_search(self, evaluate_candidates: Any) -> None:
         """Never called: see :class:`PrefittedSearchCV`."""

@@ -98,12 +98,12 @@ class WithoutRows(BaseEstimator):
                 rows = clone(machine[:-1]).fit_transform(rows, y)
             machine = machine.steps[-1][1]
         weights = next(iter(params.values()), None)  # `refuse_besides` admits sample weights only
-        found = self._pass(clone(machine), rows, y, weights)
-        if found.stopped and self.allowance.monitor.stopped:
-            raise StoppedError(f"the search was stopped ({found.stopped}) in a leave-one-out pass")
-        if found.stopped:
-            raise TimeoutError(f"the leave-one-out pass was ended ({found.stopped}): raise max_seconds_per_fit.")
-        self._n, self._found, self._tol = found.decision.shape[0], found, getattr(machine, "tol", np.inf)
+        results = self._pass(clone(machine), rows, y, weights)
+        if results.stopped and self.allowance.monitor.stopped:
+            raise StoppedError(f"the search was stopped ({results.stopped}) in a leave-one-out pass")
+        if results.stopped:
+            raise TimeoutError(f"the leave-one-out pass was ended ({results.stopped}): raise max_seconds_per_fit.")
+        self._n, self._results, self._tol = results.decision.shape[0], results, getattr(machine, "tol", np.inf)
         if not is_regressor(self.estimator) and y is not None:
             self.classes_ = np.unique(y)
         return self
@@ -125,8 +125,8 @@ class WithoutRows(BaseEstimator):
         if isinstance(machine, Iterated):
             if isinstance(machine, DualMachine) and machine.max_iter == -1:
                 machine.max_iter = most_steps(n)
-            own = [seconds for seconds in (machine.max_seconds, left) if seconds is not None]
-            machine.max_seconds, machine.verbose = min(own, default=None), 0
+            limits = [seconds for seconds in (machine.max_seconds, left) if seconds is not None]
+            machine.max_seconds, machine.verbose = min(limits, default=None), 0
             machine.callback = ends if also is None else listen
         if allowance.memory_limit is not None and getattr(machine, "memory_limit", 0) is None:
             machine.memory_limit = allowance.memory_limit
@@ -138,18 +138,18 @@ class WithoutRows(BaseEstimator):
     @property
     def ended(self) -> tuple[Status, float]:
         """Status of the pass, and the largest KKT violation of the machines without a row."""
-        violation = self._found.violation
+        violation = self._results.violation
         return Status.OPTIMAL if violation <= self._tol else Status.STALLED, violation
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the leave-one-out prediction of each row."""
-        return self._of(X, self._found.predicted)
+        return self._of(X, self._results.predicted)
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the leave-one-out decision value of each row."""
         if is_regressor(self.estimator):
             raise AttributeError("a regressor has no decision values.")
-        return self._of(X, self._found.decision)
+        return self._of(X, self._results.decision)
 
     @property
     def predict_proba(self) -> Any:

@@ -36,7 +36,7 @@ def rebuilt(estimator: Any, steps: Iterator[Any]) -> Any:
         return next(steps)
     *before, (name, last) = estimator.steps
     built = copy(estimator)
-    built.steps = [*((own, next(steps)) for own, _ in before), (name, rebuilt(last, steps))]
+    built.steps = [*((name, next(steps)) for name, _ in before), (name, rebuilt(last, steps))]
     return built
 
 

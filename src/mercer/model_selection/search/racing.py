@@ -46,12 +46,12 @@ _LOSSES = ("_error", "_loss", "_deviance", "negative_likelihood_ratio")
 """Endings of the names of scikit-learn's losses that are never below 0."""
 
 
-def looks(n_folds: int) -> list[tuple[int, int]]:
+def checks(n_folds: int) -> list[tuple[int, int]]:
     """Return the folds of each look as ranges (first, last): two folds, then as many again as before, to the end.
 
     Examples
     --------
-    >>> looks(5), looks(10)
+    >>> checks(5), checks(10)
     ([(0, 2), (2, 4), (4, 5)], [(0, 2), (2, 4), (4, 8), (8, 10)])
     """
     ends = [0, min(2, n_folds)]
@@ -89,8 +89,8 @@ def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float
     metric = deciding_score(search, metric, "early_stopping follows")
     scorer = getattr(scorers, "_scorers", {}).get(metric, scorers)
     machine = machine_of(search.estimator)
-    own = type(machine).score if search.scoring is None and hasattr(type(machine), "score") else None
-    largest = 1.0 if own in (ClassifierMixin.score, RegressorMixin.score) else largest_score(scorer)
+    default_score = type(machine).score if search.scoring is None and hasattr(type(machine), "score") else None
+    largest = 1.0 if default_score in (ClassifierMixin.score, RegressorMixin.score) else largest_score(scorer)
     if search.early_stopping == BOUND and largest is None:
         raise ValueError(
             f'early_stopping="bound" needs a score whose largest value is known, got scoring={search.scoring!r}: take '
@@ -180,12 +180,17 @@ def hardly_best(scores: FloatArray, leader: FloatArray, n_train: float, n_test: 
     Maron & Moore (1994), Hoeffding races, for the idea; Nadeau & Bengio (2003) for the correction; Tukey (1953) for
     comparisons of all pairs.
     """
-    known = _distinct(scores[np.isfinite(scores).all(axis=1)])
-    n, k = known.shape
-    rest = known - known.mean(axis=1, keepdims=True) - known.mean(axis=0) + (known.mean() if known.size else 0.0)
+    distinct = _distinct(scores[np.isfinite(scores).all(axis=1)])
+    n, k = distinct.shape
+    rest = (
+        distinct
+        - distinct.mean(axis=1, keepdims=True)
+        - distinct.mean(axis=0)
+        + (distinct.mean() if distinct.size else 0.0)
+    )
     degrees = (n - 1) * (k - 1)
     squares = float(np.sum(rest**2))
-    if degrees < 1 or squares <= (_ROUNDED * float(np.abs(known).max())) ** 2:
+    if degrees < 1 or squares <= (_ROUNDED * float(np.abs(distinct).max())) ** 2:
         return np.zeros(len(scores), dtype=np.bool_)
     width = (squares / degrees * (1.0 / k + n_test / n_train)) ** 0.5
     return np.asarray(leader.mean() - scores.mean(axis=1) > _usual_range(level, n, degrees) * width)

@@ -23,8 +23,8 @@ from mercer.model_selection.search.racing import (
     NO_METRIC,
     STATISTICS,
     cannot_be_best,
+    checks,
     hardly_best,
-    looks,
 )
 from mercer.model_selection.search.row_rules import (
     LEVEL,
@@ -172,7 +172,7 @@ class Schedule:
     def _looks(self, places: IndexArray, n_rows: int) -> None:
         """Try settings on the first folds, and those that may be best on further folds."""
         n_folds = len(self.splits)
-        for first, last in looks(n_folds):
+        for first, last in checks(n_folds):
             self._try(places[self._open[places]], first, last, n_rows)
             if self.stopped or last == n_folds:
                 return

@@ -297,11 +297,11 @@ class _RowTaker:
 
     iloc = None
 
-    def __init__(self, whole: npt.NDArray[Any]) -> None:
-        self._whole, self.shape = whole, whole.shape
+    def __init__(self, full_matrix: npt.NDArray[Any]) -> None:
+        self._full_matrix, self.shape = full_matrix, full_matrix.shape
 
     def take(self, rows: IndexArray, axis: int) -> npt.NDArray[Any]:
-        return self._whole.take(rows, axis)
+        return self._full_matrix.take(rows, axis)
 
 
 class _Summary(NamedTuple):
@@ -415,7 +415,7 @@ class _Cell(BaseEstimator):
         )
         if fold_rows is None and not by_number:
             return getattr(self._fold.fitted, name)
-        known = getattr(self._fold.fitted if fold_rows is None else self._fold.machine, name)
+        attribute = getattr(self._fold.fitted if fold_rows is None else self._fold.machine, name)
 
         def ask(X: Any, *args: Any, **params: Any) -> Any:
             rows = None if fold_rows is None else fold_rows.asked if by_number else fold_rows.which(X)
@@ -426,7 +426,7 @@ class _Cell(BaseEstimator):
                 share = _share_right(self._fold.machine, rows, *args)
                 if share is not None:
                     return share
-            return known(rows, *args, **params)
+            return attribute(rows, *args, **params)
 
         ask.__name__ = name  # scikit-learn reads the name
         return ask

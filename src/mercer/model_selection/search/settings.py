@@ -28,30 +28,32 @@ def settings_of(grids: list[dict[str, list[Any]]]) -> list[dict[str, Any]]:
 def heads_of(candidates: list[dict[str, Any]], path: str, *, and_gamma: bool = False) -> list[int]:
     """Number the settings so that settings which differ in penalties (and gamma) only have the same number."""
     penalties = {path + name for name in (*PENALTIES, *(("gamma", "kernel__gamma") if and_gamma else ()))}
-    known: list[dict[str, Any]] = []
+    distinct_heads: list[dict[str, Any]] = []
     heads = []
     for candidate in candidates:
         head = {name: value for name, value in candidate.items() if name not in penalties}
-        number = next((number for number, one in enumerate(known) if equal_values(head, one)), len(known))
-        if number == len(known):
-            known.append(head)
+        number = next(
+            (number for number, one in enumerate(distinct_heads) if equal_values(head, one)), len(distinct_heads)
+        )
+        if number == len(distinct_heads):
+            distinct_heads.append(head)
         heads.append(number)
     return heads
 
 
 def listed(candidates: Any) -> list[dict[str, Any]]:
     """Return the candidates as a list of dicts."""
-    found: list[Any] = [candidates] if isinstance(candidates, (Mapping, str)) else list(candidates)
-    for one in found:
+    settings: list[Any] = [candidates] if isinstance(candidates, (Mapping, str)) else list(candidates)
+    for one in settings:
         is_setting = isinstance(one, Mapping) and all(isinstance(name, str) for name in one)
         if isinstance(candidates, Mapping) or not is_setting:
             raise ValueError(
                 "candidates must be a sequence of dicts of parameters, such as [{'C': 1.0}, {'C': 10.0}], got "
                 f"{one!r}."
             )
-    if not found:
+    if not settings:
         raise ValueError("candidates must hold at least one setting to try, but is empty.")
-    return [dict(one) for one in found]
+    return [dict(one) for one in settings]
 
 
 def refuse_axes(search: Any) -> None:
@@ -86,9 +88,9 @@ def gamma_of(kernel: Any) -> str:
     return "gamma" if as_kernel(kernel, gamma=1.0) != as_kernel(kernel, gamma=2.0) else ""
 
 
-def require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
+def require_gamma(own_kernel: Any, kernels: list[Any] | None, value: Any) -> None:
     """Refuse a gamma that neither the machine's own kernel nor, where these are given, one of `kernels` takes."""
-    asked = [own] if kernels is None else kernels
+    asked = [own_kernel] if kernels is None else kernels
     if any(map(gamma_of, asked)):
         return
     for kernel in asked:
@@ -100,7 +102,7 @@ def require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
             )
     if kernels is None:
         raise ValueError(
-            f"gamma was given, but the kernel {own!r} has no gamma: set kernel='rbf', or give kernels=['rbf']."
+            f"gamma was given, but the kernel {own_kernel!r} has no gamma: set kernel='rbf', or give kernels=['rbf']."
         )
     raise ValueError(
         f"gamma was given, but none of the kernels {kernels!r} has one: leave it out, or add 'rbf' to them."

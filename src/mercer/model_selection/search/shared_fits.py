@@ -204,9 +204,9 @@ class SharedFits:
     def _alone(self, estimator: Any, fold_state: FoldState) -> tuple[Callable[[], Any], Any, None, str]:
         estimator, number = clone(estimator), fold_state.number
         machine = machine_of(estimator)
-        own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
+        limits = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
         goes_on = hasattr(machine, "_go_on_from") and not isinstance(machine, DualMachine)
-        if len(own) == len(_LIMITS) and (goes_on or isinstance(machine, Iterated)):
+        if len(limits) == len(_LIMITS) and (goes_on or isinstance(machine, Iterated)):
             self._bound(machine, number)
             machine.callback = _Stop(self._ends, machine.callback)
         if hasattr(machine, "_search"):
@@ -223,7 +223,7 @@ class SharedFits:
         machine = machine_of(fitted)
         if hasattr(machine, "_search"):
             machine._search = None  # later fits of the machine do not belong to this search
-        for name, value in own.items():
+        for name, value in limits.items():
             setattr(machine, name, value)
         return lambda: fitted, machine, None, reason
 
@@ -254,7 +254,7 @@ class SharedFits:
         for stored_data, shares in self._ways_of(fold_state, fold_inputs):
             is_whole = stored_data is None or stored_data.n == rows.data.n  # else the matrix has training rows only
             used = replace(rows, data=stored_data) if stored_data is not None and is_whole else rows
-            own = (
+            machine_limits = (
                 used.data.rows(used.train)
                 if stored_data is None or is_whole
                 else stored_data.rows(rows.position[rows.train])
@@ -265,7 +265,7 @@ class SharedFits:
             )
             in_single = isinstance(stored_data, InMemoryRows) and stored_data.whole.dtype == np.float32
             try:
-                machine.fit(own, *fold_inputs.targets, sample_weight=fold_inputs.weights)
+                machine.fit(machine_limits, *fold_inputs.targets, sample_weight=fold_inputs.weights)
             except InseparableError:
                 if not in_single:
                     raise
@@ -274,7 +274,7 @@ class SharedFits:
             if not isinstance(stored_data, InMemoryRows) or not in_single:
                 break
             stalled = Status.STALLED in machine._solved().statuses  # a rounded matrix may be indefinite
-            if not stalled and not rounding_shows(machine, fold_inputs.size, used.data if is_whole else own):
+            if not stalled and not rounding_shows(machine, fold_inputs.size, used.data if is_whole else machine_limits):
                 break
             fold_state.in_single, fold_state.last = False, machine
         assert machine is not None

@@ -74,6 +74,8 @@ class Matrices:
                 gram = Gram(kernel, rows.data, n_jobs=n_jobs)
                 for _ in gram.fill_block(matrix, order, order, rounded=True):
                     check()
-                found = InMemoryRows(matrix, n_jobs=n_jobs)
-                self._by_dtype[dtype] = found.rows(rows.position) if order.size == rows.data.n else found
+                rows_in_memory = InMemoryRows(matrix, n_jobs=n_jobs)
+                self._by_dtype[dtype] = (
+                    rows_in_memory.rows(rows.position) if order.size == rows.data.n else rows_in_memory
+                )
             return self._by_dtype[dtype]

@@ -196,7 +196,7 @@ class JointRows(Solver[JointState]):
         beta, gradient = state.rows
         everything = chosen.size == state.gram.n
         block_beta, block_gradient = beta[chosen], gradient[chosen]
-        own, penalty = state.codes[chosen], state.penalties[chosen]
+        labels, penalty = state.codes[chosen], state.penalties[chosen]
         idle_limit = chosen.size * (_PATIENT_STEPS if chosen.size > _SMALL_BLOCK else _PATIENT_STEPS // 8)
         most = calls_left or (_WHOLE_CALLS if everything else _BLOCK_CALLS)
         calls = since = 0
@@ -221,7 +221,7 @@ class JointRows(Solver[JointState]):
                 matrix,
                 beta=block_beta,
                 gradient=block_gradient,
-                own=own,
+                labels=labels,
                 penalty=penalty,
                 tol=tol,
                 max_iter=min(left, _CONJUGATE if conjugate else max(1, idle_limit - since)),
@@ -251,20 +251,20 @@ class JointRows(Solver[JointState]):
 
         The result is 0 if there are too many free variables for a Newton step.
         """
-        own, penalty, gained, spent = state.codes[chosen], state.penalties[chosen], 0.0, 0.0
+        labels, penalty, gained, spent = state.codes[chosen], state.penalties[chosen], 0.0, 0.0
         room = state.gram.room / 4 / crammer_singer_newton.BYTES_EACH
         most = min(crammer_singer_newton.MOST_FREE, most_free, int(room**0.5))
         for _ in range(_NEWTON):
-            found = crammer_singer_newton.step(matrix, beta, gradient, own, penalty, most=most)
-            if found is None:
+            newton_step = crammer_singer_newton.step(matrix, beta, gradient, labels, penalty, most=most)
+            if newton_step is None:
                 break
-            spent += found.n_free**3 / 3.0 + 2.0 * chosen.size**2 * beta.shape[1]
+            spent += newton_step.n_free**3 / 3.0 + 2.0 * chosen.size**2 * beta.shape[1]
             state.n_iter += 1
-            state.count_memory(crammer_singer_newton.BYTES_EACH * found.n_free**2)
+            state.count_memory(crammer_singer_newton.BYTES_EACH * newton_step.n_free**2)
             self._note(state, chosen, beta, gradient)
             yield
-            gained += found.gain
-            if found.arrived or found.gain <= _LITTLE * gained or 0 <= state.max_iter <= state.n_iter:
+            gained += newton_step.gain
+            if newton_step.arrived or newton_step.gain <= _LITTLE * gained or 0 <= state.max_iter <= state.n_iter:
                 break
         return spent
 

@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 def step(
-    matrix: RealArray, beta: FloatArray, gradient: FloatArray, own: IndexArray, penalty: FloatArray, *, most: int
+    matrix: RealArray, beta: FloatArray, gradient: FloatArray, labels: IndexArray, penalty: FloatArray, *, most: int
 ) -> Step | None:
     """Move a point towards the minimiser of its face, in place.
 
@@ -44,7 +44,7 @@ def step(
         K, positive semidefinite up to rounding, in single or double precision.
     beta, gradient : ndarray of shape (n, n_classes)
         A feasible point and its gradient K beta + q; both are changed in place.
-    own : ndarray of int64 of shape (n,)
+    labels : ndarray of int64 of shape (n,)
         Class of each row.
     penalty : ndarray of shape (n,)
         C of each row.
@@ -56,9 +56,9 @@ def step(
     Step or None
         None if there are too many free variables, or if the factorisation fails.
     """
-    rows = np.arange(own.size)
+    rows = np.arange(labels.size)
     shares = -beta
-    shares[rows, own] += penalty
+    shares[rows, labels] += penalty
     reference = shares.argmax(axis=1)  # the class of each row that gives what the other classes take
     free = shares > 0.0
     free[rows, reference] = False
@@ -67,12 +67,12 @@ def step(
         return None if row.size else Step(0.0, 0, True)
     giver = reference[row]
     with blas_threads(0):
-        found = _minimiser(matrix, row, label, giver, gradient[row, label] - gradient[row, giver])
-        if found is None:
+        direction = _minimiser(matrix, row, label, giver, gradient[row, label] - gradient[row, giver])
+        if direction is None:
             return None
         change = np.zeros_like(beta)
-        change[row, label] = found
-        np.subtract.at(change, (row, giver), found)
+        change[row, label] = direction
+        np.subtract.at(change, (row, giver), direction)
         image = _product(matrix, change)
         slope, curvature = inner(gradient.ravel(), change.ravel()), inner(change.ravel(), image.ravel())
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -81,11 +81,11 @@ def step(
         gain = -length * (slope + 0.5 * length * curvature)
         left = shares - length * change
         left[left <= _ROUNDED * shares] = 0.0
-        new, image = _written(left, own, penalty), length * image
+        new, image = _written(left, labels, penalty), length * image
         for ahead in _LENGTHS:
             if room >= ahead:
                 break
-            target = _nearest(-beta - ahead * change, own, penalty)
+            target = _nearest(-beta - ahead * change, labels, penalty)
             way = target - beta
             along = _product(matrix, way)
             reached = -inner(gradient.ravel(), way.ravel()) - 0.5 * inner(way.ravel(), along.ravel())
@@ -118,8 +118,8 @@ def _minimiser(
             factor = cho_factor(curves.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             continue
-        found = -scale * cho_solve(factor, scale * slopes, check_finite=False)
-        return found if np.isfinite(found).all() else None
+        newton_step = -scale * cho_solve(factor, scale * slopes, check_finite=False)
+        return newton_step if np.isfinite(newton_step).all() else None
     return None
 
 
@@ -130,47 +130,47 @@ def _product(matrix: RealArray, vectors: FloatArray) -> FloatArray:
     return np.concatenate([strip.astype(np.float64, copy=False) @ vectors for strip in strips])
 
 
-def _nearest(points: FloatArray, own: IndexArray, penalty: FloatArray) -> FloatArray:
+def _nearest(points: FloatArray, labels: IndexArray, penalty: FloatArray) -> FloatArray:
     """Return beta of the feasible shares nearest to `points`, whose own-class coordinates are minus the penalty.
 
     As long as a row's own class keeps a share, the other shares have full relative precision.
     """
-    rows = np.arange(own.size)
+    rows = np.arange(labels.size)
     points = points - points.max(axis=1, keepdims=True)
-    level = np.full(own.size, -np.inf)
+    level = np.full(labels.size, -np.inf)
     while True:
         inside = points > level[:, None]
-        inside[rows, own] = True
+        inside[rows, labels] = True
         following = np.where(inside, points, 0.0).sum(axis=1) / inside.sum(axis=1)
         if not (following > level).any():
             break
         level = np.maximum(level, following)
     shares = np.maximum(0.0, points - level[:, None])
-    shares[rows, own] = penalty + (points[rows, own] - level)
-    given = np.flatnonzero(shares[rows, own] <= 0.0)  # rows whose own class keeps no share
+    shares[rows, labels] = penalty + (points[rows, labels] - level)
+    given = np.flatnonzero(shares[rows, labels] <= 0.0)  # rows whose own class keeps no share
     if given.size:
-        whole = points[given]
-        whole[np.arange(given.size), own[given]] += penalty[given]
-        falling = -np.sort(-whole, axis=1)
-        levels = (np.cumsum(falling, axis=1) - penalty[given, None]) / np.arange(1, whole.shape[1] + 1)
+        nearest_points = points[given]
+        nearest_points[np.arange(given.size), labels[given]] += penalty[given]
+        falling = -np.sort(-nearest_points, axis=1)
+        levels = (np.cumsum(falling, axis=1) - penalty[given, None]) / np.arange(1, nearest_points.shape[1] + 1)
         last = np.count_nonzero(falling > levels, axis=1) - 1
-        shares[given] = np.maximum(0.0, whole - levels[np.arange(given.size), last, None])
-    return _written(np.minimum(shares, penalty[:, None]), own, penalty)
+        shares[given] = np.maximum(0.0, nearest_points - levels[np.arange(given.size), last, None])
+    return _written(np.minimum(shares, penalty[:, None]), labels, penalty)
 
 
-def _written(shares: FloatArray, own: IndexArray, penalty: FloatArray) -> FloatArray:
+def _written(shares: FloatArray, labels: IndexArray, penalty: FloatArray) -> FloatArray:
     """Return beta = C e_y - shares, with the sum of each row exactly 0.
 
     Beta of the own class is the sum of the other shares. If the own class has no share, the rounding error goes to the
     largest of the other shares.
     """
-    rows = np.arange(own.size)
+    rows = np.arange(labels.size)
     others = shares.copy()
-    others[rows, own] = 0.0
+    others[rows, labels] = 0.0
     total = others.sum(axis=1)
-    given = (shares[rows, own] <= 0.0) | (total > penalty)
+    given = (shares[rows, labels] <= 0.0) | (total > penalty)
     beta = -others
-    beta[rows, own] = np.where(given, penalty, total)
+    beta[rows, labels] = np.where(given, penalty, total)
     full = np.flatnonzero(given)
     largest = others[full].argmax(axis=1)
     beta[full, largest] = -np.minimum(others[full, largest] + (penalty[full] - total[full]), penalty[full])

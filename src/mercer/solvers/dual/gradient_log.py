@@ -115,8 +115,8 @@ class GradientLog:
             if moved.size:
                 rows = wanted_rows[first:beyond]
                 steps.append((rows, moved, net[moved], began))
-                known = 0 if cache is None else int(np.count_nonzero(cache.knows(moved, began)))
-                n_values += rows.size * (moved.size - known)
+                n_cached = 0 if cache is None else int(np.count_nonzero(cache.knows(moved, began)))
+                n_values += rows.size * (moved.size - n_cached)
 
         def run(check: Callable[[], None] | None) -> FloatArray:
             out = values[speaker]

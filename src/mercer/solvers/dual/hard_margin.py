@@ -134,27 +134,29 @@ def _by_growing_bounds(
         )
         left = _left(control, rounds)
         left = left.with_limits(replace(left.limits, tol=min(left.limits.tol, _LARGEST_TOL)))
-        found = solve_certified(solver, reason, bounded, gram, control=left, start=start)
-        rounds.append(found)
+        solution = solve_certified(solver, reason, bounded, gram, control=left, start=start)
+        rounds.append(solution)
         for earlier in rounds[:-1]:
-            found = found.after(earlier)
-        evidence = QuadraticEvidence.of(problem, gram, found.beta, convex=gram.is_convex)
-        found = replace(found, evidence=evidence, certified=None, solver=HardMargin.by_bounds, limits=control.limits)
+            solution = solution.after(earlier)
+        evidence = QuadraticEvidence.of(problem, gram, solution.beta, convex=gram.is_convex)
+        solution = replace(
+            solution, evidence=evidence, certified=None, solver=HardMargin.by_bounds, limits=control.limits
+        )
         if control.interruption.insisted:
-            return found
-        evaluation = evaluate(problem, gram, found.beta)
-        found = found.certify(evaluation)
-        is_inside = float(np.abs(found.beta).max(initial=0.0)) < bound
+            return solution
+        evaluation = evaluate(problem, gram, solution.beta)
+        solution = solution.certify(evaluation)
+        is_inside = float(np.abs(solution.beta).max(initial=0.0)) < bound
         separates = np.isfinite(evaluation.primal)
-        if (is_inside and separates) or not found.ended.is_final:
-            return found
-        squared, mass = inner(found.beta, evaluation.values), evaluation.mass
+        if (is_inside and separates) or not solution.ended.is_final:
+            return solution
+        squared, mass = inner(solution.beta, evaluation.values), evaluation.mass
         if mass > 0.0 and not separates and squared <= evaluation.rounding * mass:
-            raise _infeasible(problem, gram, found.beta / mass, squared / mass**2, evaluation.rounding / mass)
+            raise _infeasible(problem, gram, solution.beta / mass, squared / mass**2, evaluation.rounding / mass)
         # Coefficients of 0, where rounding errors have prevented every step, prove nothing.
         if (is_inside and mass > 0.0) or bound * largest >= _LARGEST:
-            return found
-        start, bound = found.beta if mass > 0.0 else start, _GROWTH * bound
+            return solution
+        start, bound = solution.beta if mass > 0.0 else start, _GROWTH * bound
 
 
 def _nearest(problem: Problem, gram: Gram, control: Control) -> list[Solution]:

@@ -30,9 +30,9 @@ def takes_matrices_in_memory(problems: Problems, gram: Gram, limits: Limits) -> 
     """Whether :class:`InMemoryProblems` can solve these: one group each, starting at 0, and a convex kernel."""
     if not isinstance(gram.data, InMemoryRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
         return False
-    whole = problems.whole
-    plain = whole.ridge is None and whole.rows is None and whole.n_groups == 1 and whole.n_outputs == 1
-    return plain and whole.loss.charges_by_box and not whole.start.any() and bool((problems.sizes > 0).all())
+    stacked = problems.stacked
+    plain = stacked.ridge is None and stacked.rows is None and stacked.n_groups == 1 and stacked.n_outputs == 1
+    return plain and stacked.loss.charges_by_box and not stacked.start.any() and bool((problems.sizes > 0).all())
 
 
 @final
@@ -75,7 +75,7 @@ class InMemoryProblems:
         self._rounds = Progression(problems, gram, self._rows, limits.tol)
         n = self._data.whole.shape[0]
         if last is None or not np.array_equal(last._rows, self._rows):
-            self.beta, self.values = problems.whole.start.copy(), np.zeros((len(problems), n))
+            self.beta, self.values = problems.stacked.start.copy(), np.zeros((len(problems), n))
         else:
             self.beta, self.values = self._after(last)
 
@@ -93,8 +93,13 @@ class InMemoryProblems:
                 self._begin_in_the_corner(number)
 
     def _begin_in_the_corner(self, number: int) -> None:
-        own, whole = self.problems.variables(number), self.problems.whole
-        linear, lower, upper, rows = whole.linear[own], whole.lower[own], whole.upper[own], self._rows[own]
+        variables, stacked = self.problems.variables(number), self.problems.stacked
+        linear, lower, upper, rows = (
+            stacked.linear[variables],
+            stacked.lower[variables],
+            stacked.upper[variables],
+            self._rows[variables],
+        )
         part = slice(None, None, _PART)
         most, above, below = min(upper.sum(), -lower.sum()), upper[part].sum(), -lower[part].sum()
         if ((lower < 0.0) & (upper > 0.0)).any() or not (above > 0.0 and below > 0.0):
@@ -105,7 +110,7 @@ class InMemoryProblems:
             return
         values = self._sum(rows, corner)
         if _rises(linear, corner, values[rows]):
-            self.beta[own], self.values[number] = corner, values
+            self.beta[variables], self.values[number] = corner, values
 
     def _sum(self, rows: IndexArray, coefficients: FloatArray) -> FloatArray:
         """Return K times the coefficients of some rows, at every row of the matrix."""
@@ -115,7 +120,7 @@ class InMemoryProblems:
 
     def _after(self, last: InMemoryProblems) -> tuple[FloatArray, FloatArray]:
         """Return the starting point, chosen as in `Problem.start_after`, and K times it."""
-        now, then, beta = self.problems.whole, last.problems.whole, last.beta
+        now, then, beta = self.problems.stacked, last.problems.stacked, last.beta
         free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
         used = np.add.reduceat((beta != 0.0).astype(np.int64), self._firsts)
         grow = 2 * free <= used
@@ -126,8 +131,8 @@ class InMemoryProblems:
         start = np.clip(np.where(np.repeat(grow, self.problems.sizes), grown, beta), now.lower, now.upper)
         sums, sizes = np.add.reduceat(start, self._firsts), np.add.reduceat(np.abs(start), self._firsts)
         for number in np.flatnonzero(np.abs(sums) > _DRIFT * sizes).tolist():
-            own = self.problems.variables(number)
-            start[own] = self.problems[number].make_feasible(start[own])
+            variables = self.problems.variables(number)
+            start[variables] = self.problems[number].make_feasible(start[variables])
         factors = np.where(grow, factor, 1.0)
         if last._data.whole is not self._data.whole:  # another matrix, so old products are not used
             factors[:] = 0.0
@@ -135,12 +140,18 @@ class InMemoryProblems:
         apart = start - np.repeat(factors, self.problems.sizes) * beta
         apart[np.abs(apart) <= SAME * np.abs(start)] = 0.0
         for number in np.flatnonzero(np.logical_or.reduceat(apart != 0.0, self._firsts)).tolist():
-            own = self.problems.variables(number)
-            moved = np.flatnonzero(apart[own])
-            if moved.size > np.count_nonzero(start[own]):  # fewer rows if summed from 0
-                values[number], moved, apart[own] = 0.0, np.flatnonzero(start[own]), start[own]
+            variables = self.problems.variables(number)
+            moved = np.flatnonzero(apart[variables])
+            if moved.size > np.count_nonzero(start[variables]):  # fewer rows if summed from 0
+                values[number], moved, apart[variables] = 0.0, np.flatnonzero(start[variables]), start[variables]
             combine_rows(
-                select_isa(), self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1
+                select_isa(),
+                self._data.whole,
+                self._rows[variables][moved],
+                None,
+                apart[variables][moved],
+                values[number],
+                1,
             )
         return start, values
 
@@ -155,9 +166,9 @@ class InMemoryProblems:
 
     def progress(self, number: int) -> Progress:
         """Return the progress of a problem."""
-        own, rounds = self.problems.variables(number), self._rounds
-        beta, linear = self.beta[own], self.problems.whole.linear[own]
-        dual = -0.5 * inner(beta, self.values[number, self._rows[own]] + 2.0 * linear)
+        variables, rounds = self.problems.variables(number), self._rounds
+        beta, linear = self.beta[variables], self.problems.stacked.linear[variables]
+        dual = -0.5 * inner(beta, self.values[number, self._rows[variables]] + 2.0 * linear)
         return Progress(
             float(rounds.seconds[number]),
             int(rounds.n_iter[number]),
@@ -168,7 +179,7 @@ class InMemoryProblems:
 
     def evaluate(self, gram: Gram) -> list[bool]:
         """Evaluate all points; return for each problem whether it is finished and needs no other solver."""
-        whole, tol = self.problems.whole, self._limits.tol
+        stacked, tol = self.problems.stacked, self._limits.tol
         self.problems.balance(self.beta)
         edges, firsts = self.problems.edges, self._firsts
         at_rows = self.values[np.repeat(np.arange(len(self.problems)), self.problems.sizes), self._rows]
@@ -182,33 +193,33 @@ class InMemoryProblems:
             np.add.reduceat((self.beta != 0.0).astype(np.float64), firsts),
         )
         unsettled = self._data.errors_of(self.values, self._rows, self.beta, firsts)
-        linear = np.maximum.reduceat(np.abs(whole.linear), firsts)
+        linear = np.maximum.reduceat(np.abs(stacked.linear), firsts)
         self._at_rows, self._value_rounding = at_rows, rounding + unsettled
         self._rounding = self._value_rounding + rounding_of_offsets(linear, linear)
         # The evidence has no reference to the Gram matrix, so that its memory is free for the next fit.
-        self._about = QuadraticEvidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
+        self._about = QuadraticEvidence.of(stacked, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
         self._memory_bytes = gram.peak_bytes + self._rounds.room_bytes
         self._multipliers, self._conditions = np.empty(len(self.problems)), []
         for number in range(len(self.problems)):
-            own = slice(edges[number], edges[number + 1])
-            multipliers, found = conditions(
-                self.beta[own],
-                at_rows[own],
-                linear=whole.linear[own],
-                lower=whole.lower[own],
-                upper=whole.upper[own],
-                start=whole.start[own],
+            variables = slice(edges[number], edges[number + 1])
+            multipliers, conditions_each = conditions(
+                self.beta[variables],
+                at_rows[variables],
+                linear=stacked.linear[variables],
+                lower=stacked.lower[variables],
+                upper=stacked.upper[variables],
+                start=stacked.start[variables],
                 ridge=None,
                 groups=None,
                 n_groups=1,
             )
             self._multipliers[number] = multipliers[0]
-            self._conditions.append(Conditions(*found))
+            self._conditions.append(Conditions(*conditions_each))
         excess, infeasibility, mass = np.array([(c.excess, c.infeasibility, c.mass) for c in self._conditions]).T
         self.violations = np.maximum(0.0, excess)
-        known = (unsettled <= ERROR_SHARE * tol) & is_feasible(infeasibility, mass)
-        self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
-        at_limit = known & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
+        is_proved = (unsettled <= ERROR_SHARE * tol) & is_feasible(infeasibility, mass)
+        self._proved = is_proved & (excess <= tol) & is_certain(excess, self._rounding, tol)
+        at_limit = is_proved & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
         finished: list[bool] = (self._proved | at_limit).tolist()
         return finished
 
@@ -222,8 +233,8 @@ class InMemoryProblems:
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a problem, and its certificate."""
-        problem, own, limits = self.problems[number], self.problems.variables(number), self._limits
-        beta, values = self.beta[own], self._at_rows[own]
+        problem, variables, limits = self.problems[number], self.problems.variables(number), self._limits
+        beta, values = self.beta[variables], self._at_rows[variables]
         evaluation = Evaluation.of(
             problem,
             beta,
@@ -243,7 +254,7 @@ class InMemoryProblems:
         )
         assert self._about.idx is not None
         return Solution.evaluated(
-            replace(self._about, problem=problem, beta=beta, idx=self._about.idx[own]),
+            replace(self._about, problem=problem, beta=beta, idx=self._about.idx[variables]),
             evaluation,
             ended,
             limits=limits,

@@ -51,9 +51,9 @@ class Progression:
     def __init__(self, problems: Problems, gram: Gram, rows: IndexArray, tol: float) -> None:
         n = len(problems)
         # No reference to the Gram matrix is kept: its memory stays free for other fits.
-        self.tol, self._whole, self._rows = tol, problems.whole, rows
+        self.tol, self._stacked, self._rows = tol, problems.stacked, rows
         self._edges = np.array(problems.edges)
-        self._seen = np.zeros(problems.whole.n, dtype=np.int8)
+        self._seen = np.zeros(problems.stacked.n, dtype=np.int8)
         helped = which_single_precision_helps(problems, gram)
         self._precise = np.array([not helps for helps in helped], dtype=np.int8)
         self._smo_slow, self._ends = np.zeros(n, dtype=np.int8), np.full(n, BLOCK_LIMIT, dtype=np.int8)
@@ -69,7 +69,7 @@ class Progression:
         self, gram: Gram, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None
     ) -> None:
         """Continue for one native call, in place."""
-        p = self._whole
+        p = self._stacked
         room = gram.arena.array(max(_LEAST_ROOM, self._wanted // 8), np.float64)
         self.room_bytes = max(self.room_bytes, room.nbytes)
         problems = ProblemArrays(

@@ -62,15 +62,15 @@ class RowCache:
         cols: IndexArray,
         weights: FloatArray,
         active: IndexArray | None,
-        known: tuple[IndexArray, IndexArray, RealArray] | None = None,
+        evaluated: tuple[IndexArray, IndexArray, RealArray] | None = None,
         n_moves: int | None = None,
     ) -> Iterator[None]:
         """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work.
 
-        `known` is (rows, at, matrix): `matrix[at]` is K[cols, rows], and all of `rows` are active. `n_moves` is the
+        `evaluated` is (rows, at, matrix): `matrix[at]` is K[cols, rows], and all of `rows` are active. `n_moves` is the
         number of moves so far; rows that are cached without it are never used by :meth:`recall`.
         """
-        yield from self._keep(cols, active, known, n_moves)
+        yield from self._add_rows(cols, active, evaluated, n_moves)
         yield from self._add(out, cols, weights, active, self._slots[cols] >= 0)
 
     def recall(
@@ -116,15 +116,15 @@ class RowCache:
         if not is_cached.all():
             yield from self._gram.accumulate(out, cols[~is_cached], weights[~is_cached], rows=rows, single=True)
 
-    def _keep(
+    def _add_rows(
         self,
         cols: IndexArray,
         active: IndexArray | None,
-        known: tuple[IndexArray, IndexArray, RealArray] | None,
+        evaluated: tuple[IndexArray, IndexArray, RealArray] | None,
         n_moves: int | None,
     ) -> Iterator[None]:
         missing = np.flatnonzero(self._slots[cols] < 0)[: self._capacity - self._used]
-        others = active if known is None else without(known[0], active, self._gram.n)
+        others = active if evaluated is None else without(evaluated[0], active, self._gram.n)
         n_values = self._gram.values_per_call if others is None else min(self._gram.values_per_call, _CHUNK_BYTES // 4)
         height = max(1, n_values // self._gram.n)
         for first in range(0, missing.size, height):
@@ -136,8 +136,8 @@ class RowCache:
                 narrow = rows.reshape(-1)[: part.size * others.size].reshape(part.size, others.size)
                 yield from self._gram.fill_block(narrow, cols[part], others)
                 scatter_rows(narrow, np.arange(part.size), others, rows)  # in place, because `others` is sorted
-            if known is not None:
-                chosen, at, square = known
+            if evaluated is not None:
+                chosen, at, square = evaluated
                 scatter_rows(square, at[part], chosen, rows)
             self._slots[cols[part]] = np.arange(self._used, self._used + part.size)
             self._began[self._used : self._used + part.size] = _NEVER if n_moves is None else n_moves

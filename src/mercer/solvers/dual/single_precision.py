@@ -26,17 +26,17 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
     A variable can move by the width of its box. If the box is infinite and a ridge r bounds the variable (squared
     losses), it can move by |q|/r, where q is its linear term.
     """
-    whole = problems.whole
-    moves = whole.upper - whole.lower
-    largest = max(abs(whole.linear.max(initial=0.0)), abs(whole.linear.min(initial=0.0)))
-    if max(largest, 0.0 if whole.ridge is None else whole.ridge.max(initial=0.0)) > _MOST:
+    stacked = problems.stacked
+    moves = stacked.upper - stacked.lower
+    largest = max(abs(stacked.linear.max(initial=0.0)), abs(stacked.linear.min(initial=0.0)))
+    if max(largest, 0.0 if stacked.ridge is None else stacked.ridge.max(initial=0.0)) > _MOST:
         return [False] * len(problems)
-    if whole.ridge is not None:
+    if stacked.ridge is not None:
         alone = np.full_like(moves, np.inf)
-        np.divide(np.abs(whole.linear), whole.ridge, out=alone, where=whole.ridge > 0.0)
+        np.divide(np.abs(stacked.linear), stacked.ridge, out=alone, where=stacked.ridge > 0.0)
         moves = np.minimum(moves, alone)
-    found = zip(problems.sizes.tolist(), c_times_kmax_of_each(problems, gram, moves), strict=True)
-    return [n > EXACT_PROBLEM and single_precision_helps(move) for n, move in found]
+    sizes = zip(problems.sizes.tolist(), c_times_kmax_of_each(problems, gram, moves), strict=True)
+    return [n > EXACT_PROBLEM and single_precision_helps(move) for n, move in sizes]
 
 
 def noise(largest_diagonal: float, squared_change: float) -> float:

@@ -61,8 +61,8 @@ def takes_kernel(gram: Gram) -> bool:
 
 def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
     """Return which problems :class:`SmallProblems` can solve: those with few variables in one group."""
-    whole = problems.whole
-    if whole.ridge is not None or whole.n_groups != 1 or whole.n_outputs != 1 or not whole.loss.charges_by_box:
+    stacked = problems.stacked
+    if stacked.ridge is not None or stacked.n_groups != 1 or stacked.n_outputs != 1 or not stacked.loss.charges_by_box:
         return np.zeros(len(problems), dtype=bool)
     most = min(
         SMALL_AMONG_MANY if len(problems) > 1 else SMALL_PROBLEM,
@@ -70,18 +70,18 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
         isqrt(gram.values_per_call // 2),  # so that Ctrl-C does not wait for the kernel values of long rows
     )
     small: npt.NDArray[np.bool_] = (problems.sizes <= most) & (problems.sizes > 0)
-    if len(problems) == 1 and whole.n > _DOUBLE_ALONE and small[0]:
+    if len(problems) == 1 and stacked.n > _DOUBLE_ALONE and small[0]:
         small[0] = c_times_kmax_of_each(problems, gram)[0] <= _MANY_STEPS
     return small
 
 
 def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, int, int]:
     """Return the largest problems solved to rounding, started in double precision, and solved with a whole matrix."""
-    exact = exact_variables(problems.whole)
+    exact = exact_variables(problems.stacked)
     if not alone:
         return exact, _WHOLE_MATRIX, _WHOLE_MATRIX
     in_double = (
-        problems.whole.n <= EXACT_PROBLEM or not _FEW_STEPS < c_times_kmax_of_each(problems, gram)[0] <= _MANY_STEPS
+        problems.stacked.n <= EXACT_PROBLEM or not _FEW_STEPS < c_times_kmax_of_each(problems, gram)[0] <= _MANY_STEPS
     )
     return exact, _DOUBLE_ALONE if in_double else EXACT_PROBLEM, WHOLE_PROBLEM
 
@@ -151,14 +151,14 @@ class SmallProblems:
         shares = shares and squares <= 2 * gram.values_per_call  # all shared values are evaluated in one call
         self._shared_size = squares if shares else 0
         self._content = object()  # identifies the content of the memory; `self` would make a reference cycle
-        beta = problems.whole.start.copy()
+        beta = problems.stacked.start.copy()
         for number, start in enumerate(starts):
             if start is not None:
                 beta[problems.variables(number)] = problems[number].make_feasible(start)
         self.solved = Solved(
             problems,
             limits,
-            QuadraticEvidence.of(problems.whole, gram, beta, convex=True, idx=gram.origin_rows(chosen)),
+            QuadraticEvidence.of(problems.stacked, gram, beta, convex=True, idx=gram.origin_rows(chosen)),
             self._part_starts,
             pairs,
             _count_shared(counts, pairs) if shares else np.zeros(len(pairs), dtype=np.int64),
@@ -176,13 +176,13 @@ class SmallProblems:
         gram, limits, solved = self._gram, self._limits, self.solved
         problems, first = solved.problems, len(solved.numbers)
         variables = slice(problems.edges[first], None)
-        tiles, whole = gram.tiles, problems.whole
+        tiles, stacked = gram.tiles, problems.stacked
         assert tiles is not None
-        n_threads = self._n_threads(tiles) if whole.n - problems.edges[first] >= _TWO_THREADS else 1
+        n_threads = self._n_threads(tiles) if stacked.n - problems.edges[first] >= _TWO_THREADS else 1
         workspace, shared, filled = self._memory(n_threads)
         exact_size, double_size, whole_size = solved.matrix_sizes
         assert solved.about.idx is not None
-        found = solve_machines(
+        numbers = solve_machines(
             tiles.isa,
             tiles.kernel,
             tiles.table,
@@ -196,10 +196,10 @@ class SmallProblems:
                 fill_shared=not filled,
             ),
             variables=MachineVariables(
-                start=whole.start[variables],
-                linear=whole.linear[variables],
-                lower=whole.lower[variables],
-                upper=whole.upper[variables],
+                start=stacked.start[variables],
+                linear=stacked.linear[variables],
+                lower=stacked.lower[variables],
+                upper=stacked.upper[variables],
                 beta=solved.beta[variables],
                 values=solved.values[variables],
             ),
@@ -217,22 +217,22 @@ class SmallProblems:
             n_threads=n_threads,
             stop=stop,
         )
-        last = first + len(found)
+        last = first + len(numbers)
         finite(gram.kernel, solved.values[problems.edges[first] : problems.edges[last]])
         if self._shared_size:
-            found[:, 2] += solved.n_shared[first:last]
-        gram.count(int(found[:, 2].sum()))
-        solved.numbers = np.concatenate([solved.numbers, found]) if first else found
+            numbers[:, 2] += solved.n_shared[first:last]
+        gram.count(int(numbers[:, 2].sum()))
+        solved.numbers = np.concatenate([solved.numbers, numbers]) if first else numbers
         solved.memory_bytes = gram.peak_bytes + gram.arena.nbytes
-        if (newton_free := int(found[-1, -1])) > 0:
+        if (newton_free := int(numbers[-1, -1])) > 0:
             solved.memory_bytes += newton_bytes(newton_free, int(problems.sizes[last - 1]), single=True)
-        return len(found)
+        return len(numbers)
 
     def _n_threads(self, tiles: Tiles) -> int:
         """Return the number of threads, limited by memory for one matrix each; results do not depend on it."""
         pairs = self.solved.pairs
         if len(pairs) == 1:  # threads share mainly the evaluation of its matrix
-            n_values = self.solved.problems.whole.n**2
+            n_values = self.solved.problems.stacked.n**2
             return threads_that_pay(n_values, tiles.one_thread_values, self._gram.n_threads)
         one = 8 * (self._workspace(2) - self._workspace(1))
         room = (self._gram.room - 8 * self._shared_size) // max(1, one)
@@ -309,24 +309,24 @@ class Solved:
         Returns whether this was possible.
         """
         problems, edges = self.problems, self.problems.edges
-        whole, rest = problems.whole, slice(edges[first], None)
-        sizes, linear = problems.sizes[first:], whole.linear[rest]
-        if not isinstance(whole.loss, Hinge) or whole.start[rest].any() or (np.abs(linear) != 1.0).any():
+        stacked, rest = problems.stacked, slice(edges[first], None)
+        sizes, linear = problems.sizes[first:], stacked.linear[rest]
+        if not isinstance(stacked.loss, Hinge) or stacked.start[rest].any() or (np.abs(linear) != 1.0).any():
             return False
         starts = sizes.cumsum() - sizes
         if (np.abs(np.add.reduceat(linear, starts)) == sizes).any():  # one class has no rows yet
             return False
-        multipliers, found = conditions_of(problems[first], np.zeros(sizes[0]), np.zeros(sizes[0]))
-        if self.limits.tol_gap is not None and found.excess <= self.limits.tol:
+        multipliers, conditions = conditions_of(problems[first], np.zeros(sizes[0]), np.zeros(sizes[0]))
+        if self.limits.tol_gap is not None and conditions.excess <= self.limits.tol:
             return False  # the gaps decide, and they differ between problems
-        charges = whole.loss.C[rest] * whole.loss.part(rest).slacks(np.full(linear.size, -multipliers[0]))
+        charges = stacked.loss.C[rest] * stacked.loss.part(rest).slacks(np.full(linear.size, -multipliers[0]))
         left = np.zeros((sizes.size, len(_COLUMNS)))
         for name, value in (
             ("end", -1.0),
             ("multiplier", multipliers[0]),
             ("primal", np.add.reduceat(charges, starts)),
-            ("infeasibility", found.infeasibility),
-            ("excess", found.excess),
+            ("infeasibility", conditions.infeasibility),
+            ("excess", conditions.excess),
         ):
             left[:, _COLUMNS.index(name)] = value
         self.beta[rest] = self.values[rest] = 0.0
@@ -347,10 +347,10 @@ class Solved:
             statuses += [self.solution(begun).status] * (len(self.numbers) - begun)
         n_iter = self.numbers[:, 1].astype(np.int64)
         return Solutions(
-            self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution, whole=partial(self._whole, statuses)
+            self.beta, -self.numbers[:, 7], n_iter, statuses, self.solution, combined=partial(self._combined, statuses)
         )
 
-    def _whole(self, statuses: list[Status], parts: Sequence[Certificate]) -> Certificate:
+    def _combined(self, statuses: list[Status], parts: Sequence[Certificate]) -> Certificate:
         """Return the common certificate of all problems; `parts` are their own certificates."""
         total = dict(zip(_COLUMNS, self.numbers.sum(axis=0).tolist(), strict=True))
         most = dict(zip(_COLUMNS, self.numbers.max(axis=0).tolist(), strict=True))
@@ -385,20 +385,20 @@ class Solved:
 
     def _objective_rounding(self) -> FloatArray:
         """Return the rounding error of each problem's objectives; the slope of each loss is at most its bound."""
-        whole, sizes, starts = self.problems.whole, self.problems.sizes, self.problems.edges[:-1]
+        stacked, sizes, starts = self.problems.stacked, self.problems.sizes, self.problems.edges[:-1]
         rounding = self._rounding
         decision = self.values - np.repeat(self._column("multiplier"), sizes)
-        push, max_error = -(decision + whole.linear), np.repeat(rounding, sizes)
-        ends = (np.abs(np.where(push + step > 0.0, whole.upper, whole.lower)) for step in (max_error, -max_error))
+        push, max_error = -(decision + stacked.linear), np.repeat(rounding, sizes)
+        ends = (np.abs(np.where(push + step > 0.0, stacked.upper, stacked.lower)) for step in (max_error, -max_error))
         steepness = np.add.reduceat(np.maximum(*ends), starts)
-        found: FloatArray = rounding_of_objectives(
+        errors: FloatArray = rounding_of_objectives(
             rounding, self._column("mass"), steepness, self._column("primal"), sizes
         )
-        return found
+        return errors
 
     def _column(self, name: str) -> FloatArray:
-        found: FloatArray = self.numbers[:, _COLUMNS.index(name)]
-        return found
+        column: FloatArray = self.numbers[:, _COLUMNS.index(name)]
+        return column
 
     @lazy_property
     def _value_rounding(self) -> FloatArray:
@@ -414,8 +414,8 @@ class Solved:
     def _rounding(self) -> FloatArray:
         """Rounding error of decision values of each problem; read it only after the last problem is solved."""
         firsts = np.array(self.problems.edges[: len(self.numbers)], dtype=np.int64)
-        known = self.problems.whole.linear[: self.problems.edges[len(self.numbers)]]
-        linear = np.maximum.reduceat(np.abs(known), firsts)
+        linear_terms = self.problems.stacked.linear[: self.problems.edges[len(self.numbers)]]
+        linear = np.maximum.reduceat(np.abs(linear_terms), firsts)
         return self._value_rounding + rounding_of_offsets(linear, linear)
 
     def finished(self) -> list[bool]:
@@ -440,9 +440,9 @@ class Solved:
 
     def progress(self, number: int) -> Progress:
         """Return the progress report of a solved problem."""
-        found = dict(zip(_COLUMNS, self.numbers[number].tolist(), strict=True))
-        violation, dual = max(0.0, found["excess"]), -0.5 * (found["quadratic"] + found["linear"])
-        return Progress(found["seconds"], int(found["n_iter"]), violation, dual, self.limits.tol)
+        numbers = dict(zip(_COLUMNS, self.numbers[number].tolist(), strict=True))
+        violation, dual = max(0.0, numbers["excess"]), -0.5 * (numbers["quadratic"] + numbers["linear"])
+        return Progress(numbers["seconds"], int(numbers["n_iter"]), violation, dual, self.limits.tol)
 
     def solution(self, number: int) -> Solution:
         """Return the solution of a solved problem, with its certificate."""
@@ -488,10 +488,10 @@ class Solved:
         )
 
     def _reason(self, n: int) -> str:
-        most_exact, in_double, whole = self.matrix_sizes
-        most = SMALL_PROBLEM if whole == WHOLE_PROBLEM else SMALL_AMONG_MANY
-        way = "by working sets" if n > whole else "all variables at once"
-        first = ", in single precision first" if in_double < n <= whole else ""
+        most_exact, in_double, n_full = self.matrix_sizes
+        most = SMALL_PROBLEM if n_full == WHOLE_PROBLEM else SMALL_AMONG_MANY
+        way = "by working sets" if n > n_full else "all variables at once"
+        first = ", in single precision first" if in_double < n <= n_full else ""
         exact = ", exact Newton steps at the end" if n <= most_exact else ""
         return f"n = {n} <= {most}: in native calls, {way}{first}{exact}"
 
@@ -499,8 +499,8 @@ class Solved:
         rows, starts = self.about.idx, self.part_starts
         assert rows is not None
         first, second = self.pairs[number].tolist()
-        own = rows[starts[first] : starts[first + 1]]
-        return own if second < 0 else np.concatenate([own, rows[starts[second] : starts[second + 1]]])
+        machine_rows = rows[starts[first] : starts[first + 1]]
+        return machine_rows if second < 0 else np.concatenate([machine_rows, rows[starts[second] : starts[second + 1]]])
 
 
 def _count_shared(counts: list[int], pairs: IndexArray) -> IndexArray:
@@ -508,6 +508,6 @@ def _count_shared(counts: list[int], pairs: IndexArray) -> IndexArray:
     parts, order = pairs.ravel(), np.arange(pairs.size)
     first = np.empty(len(counts) + 1, dtype=np.int64)
     first[parts[::-1]] = order[::-1]  # for repeated indices the last value written stays
-    own = np.square([*counts, 0])[parts] * (first[parts] == order)  # 0 where there is no second part
-    n_values: IndexArray = own.reshape(pairs.shape).sum(axis=1)
+    own_values = np.square([*counts, 0])[parts] * (first[parts] == order)  # 0 where there is no second part
+    n_values: IndexArray = own_values.reshape(pairs.shape).sum(axis=1)
     return n_values

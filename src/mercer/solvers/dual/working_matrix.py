@@ -22,7 +22,7 @@ def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, Non
         if state.uses_whole_matrix:
             return state.working
         new = without(state.working.variables, chosen, state.problem.n)
-        if not new.size or _staying_pays(state, state.working.whole, new.size, chosen):
+        if not new.size or _staying_pays(state, state.working.buffer, new.size, chosen):
             return (yield from _exchanged(state, state.working, chosen, new))
     return (yield from _evaluated(state, chosen))
 
@@ -31,14 +31,14 @@ def _dtype(state: BatchState) -> np.dtype[np.floating]:
     return np.dtype(np.float32 if state.single else np.float64)
 
 
-def _staying_pays(state: BatchState, whole: RealArray, n_new: int, chosen: IndexArray) -> bool:
+def _staying_pays(state: BatchState, buffer: RealArray, n_new: int, chosen: IndexArray) -> bool:
     """Whether moving the shared values and evaluating the rest is faster than evaluating all of K[W, W]."""
     size, n_stay = chosen.size, chosen.size - n_new
     if not state.gram.kernel_is_expensive:  # moving values takes as long as evaluating them
         return False
     if not state.single or state.problem.n_groups >= 2:  # only float32 can be mirrored, and groups must stay sorted
         return False
-    if size > whole.shape[0] or padded_width(size) > whole.shape[1]:
+    if size > buffer.shape[0] or padded_width(size) > buffer.shape[1]:
         return False
     missing = size if state.cache is None else state.cache.n_missing(state.rows_of(chosen))
     return n_new * (2 * n_stay + n_new) <= missing * missing  # twice the values: half a square is evaluated
@@ -53,8 +53,8 @@ def _exchanged(
     is_chosen[chosen] = True
     stay = np.flatnonzero(is_chosen[last.variables])
     chosen, n_stay, size = np.concatenate((last.variables[stay], new)), stay.size, chosen.size
-    compact_square(last.whole, stay, state.gram.n_threads)
-    padded = last.whole[:size, : padded_width(size)]
+    compact_square(last.buffer, stay, state.gram.n_threads)
+    padded = last.buffer[:size, : padded_width(size)]
     for _ in clear_padding(padded, size):  # fast enough without a stop, because the pages exist already
         pass
     if new.size:
@@ -62,7 +62,7 @@ def _exchanged(
         yield from state.values.fill_block(matrix[:n_stay, n_stay:], rows, fresh)
         yield from state.values.fill_block(matrix[n_stay:, n_stay:], fresh, fresh)
         mirror_rows(matrix, n_stay, state.gram.n_threads)
-    return _working_matrix(state, chosen, padded, last.whole, n_stay)
+    return _working_matrix(state, chosen, padded, last.buffer, n_stay)
 
 
 def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
@@ -101,7 +101,7 @@ def _filled(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Iterato
 
 
 def _working_matrix(
-    state: BatchState, chosen: IndexArray, matrix: RealArray, whole: RealArray, n_stay: int
+    state: BatchState, chosen: IndexArray, matrix: RealArray, buffer: RealArray, n_stay: int
 ) -> WorkingMatrix:
     """Add the ridge of the new variables, and store the matrix in the state.
 
@@ -112,6 +112,6 @@ def _working_matrix(
         new = np.arange(n_stay, chosen.size)
         matrix[new, new] += ridge[chosen[n_stay:]]
     state.has_all_active = not state.uses_whole_matrix and chosen.size == state.n_active
-    state.working = WorkingMatrix(chosen, matrix, whole)
-    state.matrix_bytes = max(state.matrix_bytes, whole.nbytes)
+    state.working = WorkingMatrix(chosen, matrix, buffer)
+    state.matrix_bytes = max(state.matrix_bytes, buffer.nbytes)
     return state.working

@@ -127,11 +127,11 @@ class WorkingSetSolver(Solver[BatchState]):
         if not state.uses_whole_matrix:
             state.gradient_log = GradientLog(state.values, state.rows, beta)
             if not problem.start.any():
-                found = Survey()
-                found.measure(
+                survey = Survey()
+                survey.measure(
                     problem.start, problem.linear, problem.lower, problem.upper, state.groups, problem.n_groups, None
                 )
-                state.at_zero = found.violation
+                state.at_zero = survey.violation
         return state
 
     def steps(self, state: BatchState) -> Iterator[None]:
@@ -201,9 +201,9 @@ class WorkingSetSolver(Solver[BatchState]):
         part, chosen = yield from self._part(state, _THINNED, _ROUGH)
         thinned = part.problem
         least = yield from _dual_at(part, thinned.start)
-        found = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.totals))
+        dual_point = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.totals))
         gain = part.dual - least
-        if not (gain > 0.0 and found - least >= _AGREED * gain):  # also False for NaN
+        if not (gain > 0.0 and dual_point - least >= _AGREED * gain):  # also False for NaN
             return
         gradient, used = problem.linear.copy(), np.flatnonzero(part.beta != 0.0)
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
@@ -333,22 +333,22 @@ class WorkingSetSolver(Solver[BatchState]):
     ) -> Iterator[None]:
         """Add the contribution of the moves to the gradient, from cached rows or by the Gram matrix."""
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
-        rows, own = state.active_rows, state.rows_of(chosen)
+        rows, columns = state.active_rows, state.rows_of(chosen)
         knows = _knows(state, chosen, moved)
         if state.single and state.cache is not None:
             assert state.working is not None
-            known = (own, moved, state.working.values[:, : chosen.size]) if knows and rows is not None else None
+            evaluated = (columns, moved, state.working.values[:, : chosen.size]) if knows and rows is not None else None
             n_moves = None if state.gradient_log is None else state.gradient_log.n_moves
-            yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known, n_moves)
+            yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, evaluated, n_moves)
             state.count_memory()
         else:
             if knows:
                 own_rise = _times_changes(state, chosen, moved, weights)
                 if state.rows is None:
-                    add_at(rise, own, own_rise)
+                    add_at(rise, columns, own_rise)
                 else:
-                    rise[own] = own_rise  # a row counts once, even if both of its variables are in W
-                rows = without(own, rows, state.values.n)
+                    rise[columns] = own_rise  # a row counts once, even if both of its variables are in W
+                rows = without(columns, rows, state.values.n)
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=state.single)
         if state.rows is not None:
             # Rows that are not active have a rise of 0: adding it to all is faster than selecting the others.
@@ -364,11 +364,11 @@ class WorkingSetSolver(Solver[BatchState]):
 
     def _survey(self, state: BatchState) -> None:
         """Measure the violation, and shrink variables at a bound on the right side until the next true gradient."""
-        found, p = state.survey, state.problem
-        found.measure(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
-        state.violation, state.n_free = found.violation, found.n_free
-        if not state.uses_whole_matrix and found.n_remaining() <= _SHRUNK * state.n_active:
-            state.follow(found.remaining(), found.dropped())
+        survey, p = state.survey, state.problem
+        survey.measure(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
+        state.violation, state.n_free = survey.violation, survey.n_free
+        if not state.uses_whole_matrix and survey.n_remaining() <= _SHRUNK * state.n_active:
+            state.follow(survey.remaining(), survey.dropped())
 
     def _everything(self, state: BatchState) -> IndexArray:
         """All active variables, by group."""
@@ -423,6 +423,6 @@ def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, cha
 
 def _violation_of(state: BatchState, chosen: IndexArray | None) -> float:
     """Measure the violation among some of the variables; None means all."""
-    p, found = state.problem, Survey()
-    found.measure(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)
-    return found.violation
+    p, survey = state.problem, Survey()
+    survey.measure(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, chosen)
+    return survey.violation

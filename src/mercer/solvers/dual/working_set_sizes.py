@@ -96,7 +96,7 @@ def c_times_kmax_of(problem: Problem, gram: Gram) -> float:
 
 def c_times_kmax_of_each(problems: Problems, gram: Gram, moves: FloatArray | None = None) -> list[float]:
     """Return the :func:`c_times_kmax_of` of each problem; with `moves`, the largest effect of moves of these sizes."""
-    moves = problems.whole.upper - problems.whole.lower if moves is None else moves
+    moves = problems.stacked.upper - problems.stacked.lower if moves is None else moves
     size = gram.largest_diagonal
     return [size * float(moves[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]
 

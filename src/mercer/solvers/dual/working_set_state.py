@@ -29,7 +29,7 @@ class WorkingMatrix(NamedTuple):
     """W, (m,), in the order of rows and columns."""
     values: RealArray
     """(m, m padded)."""
-    whole: RealArray
+    buffer: RealArray
     """The buffer whose front part these are; an earlier set was larger."""
 
 

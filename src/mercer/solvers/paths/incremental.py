@@ -138,10 +138,10 @@ def solve_incremental(
             raise KeyboardInterrupt
 
     old_view = _view(gram, last.rows, last.problem)
-    known = evaluate(last.problem, old_view, last.solution.beta, check, before=last.evaluation)
-    if known.rounding > _ROUNDED * limits.tol:
-        known = evaluate(last.problem, old_view, last.solution.beta, check)
-    start_at = carry_over(known, last.problem, old_view, problem, view, variables, check)
+    last_evaluation = evaluate(last.problem, old_view, last.solution.beta, check, before=last.evaluation)
+    if last_evaluation.rounding > _ROUNDED * limits.tol:
+        last_evaluation = evaluate(last.problem, old_view, last.solution.beta, check)
+    start_at = carry_over(last_evaluation, last.problem, old_view, problem, view, variables, check)
     path = _Path(problem, view, start_at, monitor, check)
     ended = drive(path.steps(), monitor)
     evaluation = path.last_evaluation()
@@ -165,7 +165,7 @@ def solve_incremental(
         peak_memory_bytes=later_gram.peak_bytes + path.peak_bytes + STATE_ARRAYS * beta.nbytes,
     ).certify(evaluation)
     if ended is None and verdict is not Status.OPTIMAL:
-        found = solve_certified(
+        updated = solve_certified(
             solver,
             f"{reason}; from the known solution",
             problem,
@@ -174,7 +174,7 @@ def solve_incremental(
             start=beta,
             before=evaluation,
         )
-        solution = replace(found.after(solution), limits=limits)
+        solution = replace(updated.after(solution), limits=limits)
     return Solved(problem, rows, solution, evaluation)
 
 
@@ -318,8 +318,8 @@ def _is_solved(solution: Solution, limits: Limits) -> bool:
 
 
 def _point(evaluation: Evaluation) -> FloatArray:
-    assert evaluation.known is not None
-    return evaluation.known.beta
+    assert evaluation.evaluated_point is not None
+    return evaluation.evaluated_point.beta
 
 
 def _distances(problem: Problem, evaluation: Evaluation) -> FloatArray:
@@ -329,20 +329,20 @@ def _distances(problem: Problem, evaluation: Evaluation) -> FloatArray:
     above = evaluation.gradient - level
     grows = np.where(beta < problem.upper, above, np.inf)
     shrinks = np.where(beta > problem.lower, -above, np.inf)
-    found: FloatArray = np.minimum(grows, shrinks)
-    return found
+    distances: FloatArray = np.minimum(grows, shrinks)
+    return distances
 
 
 def _of_outputs(rows: IndexArray, n_outputs: int) -> IndexArray:
     """Return the variables of the rows, one for each output of a row; -1 for new rows."""
-    own = rows[:, None] * n_outputs + np.arange(n_outputs)
-    return np.where(rows[:, None] >= 0, own, -1).ravel()
+    variables = rows[:, None] * n_outputs + np.arange(n_outputs)
+    return np.where(rows[:, None] >= 0, variables, -1).ravel()
 
 
 def _view(gram: Gram, rows: IndexArray, problem: Problem) -> Gram:
     """Return the Gram matrix of the problem's variables."""
-    whole = rows.size == gram.n and np.array_equal(rows, np.arange(gram.n))
-    view = gram if whole else gram.restrict(rows)
+    has_all_rows = rows.size == gram.n and np.array_equal(rows, np.arange(gram.n))
+    view = gram if has_all_rows else gram.restrict(rows)
     return view if problem.rows is None else view.restrict(problem.rows)
 
 

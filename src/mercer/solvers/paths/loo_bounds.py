@@ -152,8 +152,8 @@ def _biases_without(loss: Hinge, decision: FloatArray) -> tuple[FloatArray, Floa
     def first(level: FloatArray) -> FloatArray:
         before = np.searchsorted(sums, level)
         after = np.maximum(np.searchsorted(sums, level + loss.C), rank + 1)
-        found: FloatArray = ends[np.where(before < rank, before, after)]
-        return found
+        end: FloatArray = ends[np.where(before < rank, before, after)]
+        return end
 
     lowest, highest = first(wanted - ties), first(wanted + ties)
     return np.where(wanted > ties, lowest, -np.inf), highest
@@ -162,14 +162,14 @@ def _biases_without(loss: Hinge, decision: FloatArray) -> tuple[FloatArray, Floa
 def _smallest_value(gram: Gram) -> float:
     """Return a lower bound of all kernel values: the smallest in single precision, minus its rounding bound."""
     width = max(1, _CHUNK // gram.n)
-    found = np.inf
+    smallest = np.inf
     for first in range(0, gram.n, width):
         rows, columns = np.arange(first, min(first + width, gram.n)), np.arange(first, gram.n)
         block = np.empty((rows.size, columns.size), dtype=np.float32)
         for _ in gram.fill_block(block, rows, columns):
             pass
-        found = min(found, float(block.min()))
-    return found - 8.0 * gram.roundoff * float(np.finfo(np.float32).eps) * float(gram.diag().max())
+        smallest = min(smallest, float(block.min()))
+    return smallest - 8.0 * gram.roundoff * float(np.finfo(np.float32).eps) * float(gram.diag().max())
 
 
 def span_bound(machine: Any) -> float:
@@ -215,14 +215,14 @@ def span_share(problem: Problem, gram: Gram, beta: FloatArray) -> float:
     loss = problem.loss
     assert isinstance(loss, Hinge)
     evaluation = evaluate(problem, gram, beta)
-    own = level(problem, beta, evaluation.gradient)
-    tableau = Tableau.of(problem, gram, beta, evaluation.gradient - own)
+    levels = level(problem, beta, evaluation.gradient)
+    tableau = Tableau.of(problem, gram, beta, evaluation.gradient - levels)
     spans = np.zeros(problem.n)
     spans[tableau.basic] = 1.0 / np.maximum(np.diag(tableau.inverse()), np.finfo(np.float64).tiny)
     others = np.setdiff1d(np.flatnonzero(beta), tableau.basic)
     for chunk in tableau.chunks(others):
         spans[chunk] = tableau.part(chunk).diagonal()
-    margins = loss.y * (evaluation.values - own)
+    margins = loss.y * (evaluation.values - levels)
     return float(np.mean(margins <= np.abs(beta) * spans))
 
 

@@ -76,14 +76,14 @@ def _tile(op: Op, rows: LongArray) -> LongArray:
 
 def _exponent(program: Any, tiles: dict[Any, LongArray]) -> list[float]:
     """Return the largest exponent of each exponential, (n_exponentials,)."""
-    found = []
+    exponents = []
     for place, (op, _) in enumerate(program):
         if op is Op.EXP:
             try:
-                found.append(float(np.abs(interpret(program[:place], tiles.__getitem__)).max(initial=0.0)))
+                exponents.append(float(np.abs(interpret(program[:place], tiles.__getitem__)).max(initial=0.0)))
             except ValueError:  # several tiles are on the stack
-                found.append(1e3)
-    return found
+                exponents.append(1e3)
+    return exponents
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +113,11 @@ class _Basis:
 
     def response(self, variables: IndexArray) -> tuple[LongArray, LongArray]:
         """Return X, (f, m), and the squared distances from the (affine) span of the basis, (m,)."""
-        own = self.K[variables, variables] + self.shift
+        diagonal = self.K[variables, variables] + self.shift
         if not self.chosen.size:
-            return np.zeros((0, variables.size), dtype=np.longdouble), own
+            return np.zeros((0, variables.size), dtype=np.longdouble), diagonal
         half = _lower(self.L, self.K[np.ix_(self.chosen, variables)] + self.shift)
-        apart = own - (half**2).sum(axis=0)
+        apart = diagonal - (half**2).sum(axis=0)
         if self.has_group:
             height = (1.0 - self.border.T @ half) / self.corner
             apart = apart + height[0] ** 2 * self.corner
@@ -143,20 +143,20 @@ def _cholesky(matrix: LongArray) -> LongArray:
 
 
 def _lower(L: LongArray, right: LongArray) -> LongArray:
-    found = np.array(right, dtype=np.longdouble)
+    solved = np.array(right, dtype=np.longdouble)
     for k in range(len(L)):
-        found[k] /= L[k, k] or 1.0
-        found[k + 1 :] -= np.multiply.outer(L[k + 1 :, k], found[k])
-    return found
+        solved[k] /= L[k, k] or 1.0
+        solved[k + 1 :] -= np.multiply.outer(L[k + 1 :, k], solved[k])
+    return solved
 
 
 def _upper(L: LongArray, right: LongArray) -> LongArray:
     """Solve L' x = right."""
-    found = np.array(right, dtype=np.longdouble)
+    solved = np.array(right, dtype=np.longdouble)
     for k in range(len(L))[::-1]:
-        found[k] /= L[k, k] or 1.0
-        found[:k] -= np.multiply.outer(L[k, :k], found[k])
-    return found
+        solved[k] /= L[k, k] or 1.0
+        solved[:k] -= np.multiply.outer(L[k, :k], solved[k])
+    return solved
 
 
 class ActiveSet:
@@ -219,23 +219,23 @@ class ActiveSet:
         """Move a variable as far as its gradient or a bound allows; return the basis after that."""
         X, apart = basis.response(np.array([entering]))
         sign = -1.0 if g[entering] > 0.0 else 1.0
-        own = (self.upper[entering] - beta[entering]) if sign > 0.0 else (beta[entering] - self.lower[entering])
+        distance = (self.upper[entering] - beta[entering]) if sign > 0.0 else (beta[entering] - self.lower[entering])
         change = -sign * X[:, 0]
         room, hit = self._room(beta, basis.chosen, change)
         is_dependent = apart[0] <= _DEPENDENT * (self.K[entering, entering] + self.shift)
         best = np.inf if is_dependent else np.abs(g[entering]) / apart[0]
-        length = min(own, room, best)
+        length = min(distance, room, best)
         if not np.isfinite(length):
             return basis
         beta[basis.chosen] += length * change
         beta[entering] += sign * length
-        if length == own:
+        if length == distance:
             beta[entering] = self.upper[entering] if sign > 0.0 else self.lower[entering]
         basis_rows = basis.chosen.tolist()
         if length == room:
             self._to_bound(beta, basis, hit, change)
             basis_rows.remove(int(basis.chosen[hit]))
-        if length != own:
+        if length != distance:
             basis_rows.append(entering)
         return self._independent(basis_rows)
 
@@ -312,13 +312,13 @@ class ActiveSet:
         ends = [g[some[0]] for some in (low, high) if some.size]
         return sum(ends) / max(1, len(ends))
 
-    def error_bound(self, found: LongSolution, values: LongArray, own_error: Any) -> float:
+    def error_bound(self, solution: LongSolution, values: LongArray, own_error: Any) -> float:
         """Return a bound of the error of f at a new row with kernel values `values` (n,).
 
         At the optimum of the same active set, f differs by X' g_F to first order. Variables whose gradient may be 0
         despite rounding could belong to the basis, and are counted as if they did.
         """
-        g, error, basis = found.gradient, found.error, found.basis
+        g, error, basis = solution.gradient, solution.error, solution.basis
         if not basis.chosen.size:
             return float(_SAFETY * (own_error + (2.0 * error.max(initial=0.0) if self.has_group else 0.0)))
         residual = np.abs(g[basis.chosen]) + error[basis.chosen]
@@ -364,22 +364,22 @@ class Extended:
         """
         rows, problem = rows_of(self.problem), self.problem
         full = ActiveSet(problem, self.long_gram, rows)
-        found = full.solve(self.beta, self.check)
+        solution = full.solve(self.beta, self.check)
         needs_level = np.zeros(problem.n, dtype=bool)
         if problem.groups is not None:
-            if found.basis.chosen.size == 1:
-                needs_level[found.basis.chosen] = True
-            elif not found.basis.chosen.size:
-                low, high = full._ends(found.beta, found.gradient)
+            if solution.basis.chosen.size == 1:
+                needs_level[solution.basis.chosen] = True
+            elif not solution.basis.chosen.size:
+                low, high = full._ends(solution.beta, solution.gradient)
                 needs_level[[some[0] for some in (low, high) if some.size]] = True
-        moved = (found.beta != 0.0) | needs_level | (problem.name == "one-class")
+        moved = (solution.beta != 0.0) | needs_level | (problem.name == "one-class")
         self.is_support[rows[moved]] = True
         for variable in np.flatnonzero(~self.is_support[rows]):
             row = int(rows[variable])
-            self.values[row] = float(found.gradient[variable] - problem.linear[variable])
-            if found.ended:
+            self.values[row] = float(solution.gradient[variable] - problem.linear[variable])
+            if solution.ended:
                 column = self.long_gram.values[rows, row]
-                self.errors[row] = full.error_bound(found, column, found.error[variable])
+                self.errors[row] = full.error_bound(solution, column, solution.error[variable])
         support = [row for row in np.flatnonzero(self.is_support).tolist() if row in set(wanted.tolist())]
         for done, row in enumerate(support):
             self._refit(row, tol)
@@ -391,10 +391,10 @@ class Extended:
         start = solved_tightly(smaller, self.gram.restrict(others), self.beta[basis_rows], tol, self.check).beta
         rows = others[rows_of(smaller)]
         active = ActiveSet(smaller, self.long_gram, rows)
-        found = active.solve(start, self.check)
+        solution = active.solve(start, self.check)
         column = self.long_gram.values[rows, row]
-        self.values[row] = float(column @ found.beta - found.level)
-        if found.ended:
-            sums = np.abs(column) @ np.abs(found.beta)
-            error = (self.long_gram.error + (found.beta.size + 4.0) * _EPS) * sums
-            self.errors[row] = active.error_bound(found, column, error)
+        self.values[row] = float(column @ solution.beta - solution.level)
+        if solution.ended:
+            sums = np.abs(column) @ np.abs(solution.beta)
+            error = (self.long_gram.error + (solution.beta.size + 4.0) * _EPS) * sums
+            self.errors[row] = active.error_bound(solution, column, error)

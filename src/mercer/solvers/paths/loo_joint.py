@@ -59,9 +59,9 @@ def joint_left_out(
 
         def solved(one: Problem, view: Gram, near: FloatArray) -> FloatArray:
             nonlocal violation
-            found = solve(one, view, control=control, start=near)
-            violation = max(violation, found.certificate.kkt_violation or 0.0)
-            return one.by_output(found.beta)
+            solution = solve(one, view, control=control, start=near)
+            violation = max(violation, solution.certificate.kkt_violation or 0.0)
+            return one.by_output(solution.beta)
 
         beta = solved(problem, gram, start)
         values = gram.matvec(beta)

@@ -36,7 +36,7 @@ _LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # values of mercer::LeaveOutEnd in nat
 class Passes:
     """Follows the solution paths along which one variable is removed, for many variables.
 
-    For each removed variable, `found` gets its gradient, the number of pivots and the largest violation. `tol` is the
+    For each removed variable, `solved` gets its gradient, the number of pivots and the largest violation. `tol` is the
     largest allowed error of a gradient. `shares` says by how much the total of a group falls with each removed
     variable. `check` is called between parts of the work.
     """
@@ -48,11 +48,11 @@ class Passes:
         tableau: Tableau,
         shares: FloatArray,
         tol: float,
-        found: dict[int, tuple[float, int, float]],
+        solved: dict[int, tuple[float, int, float]],
         check: Callable[[], None],
     ) -> None:
         self.problem, self.gram, self.tableau, self.shares, self.tol = problem, gram, tableau, shares, tol
-        self.found, self.check, self.beta = found, check, tableau.beta
+        self.solved, self.check, self.beta = solved, check, tableau.beta
         beta = self.beta
         self.is_basic = np.zeros(problem.n, dtype=bool)
         self.is_basic[tableau.basic] = True
@@ -81,10 +81,10 @@ class Passes:
             self.distance = np.where(slack > 0.0, slack / self.lengths, 0.0)
             self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
         chunk = max((batch.size for batch in tableau.chunks(self.others)), default=0)
-        whole = self.others.size if self.nonbasic_part is not None else chunk
+        width = self.others.size if self.nonbasic_part is not None else chunk
         # Each part holds two arrays of basic times nonbasic variables: `half` and `answers`.
-        self.lasting_bytes = tableau.memory_bytes + self.inverse.nbytes + 16 * tableau.basic.size * whole
-        self.peak_bytes = self.lasting_bytes + 8 * tableau.basic.size * whole  # while `answers` is computed
+        self.lasting_bytes = tableau.memory_bytes + self.inverse.nbytes + 16 * tableau.basic.size * width
+        self.peak_bytes = self.lasting_bytes + 8 * tableau.basic.size * width  # while `answers` is computed
         self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
 
     def part(self, variables: IndexArray) -> Part:
@@ -96,7 +96,7 @@ class Passes:
         return self.nonbasic_part[np.searchsorted(self.others, variables)]
 
     def run(self, chosen: IndexArray) -> Iterator[float]:
-        """Find the solution without each of these variables; those that need a refit are not added to `found`.
+        """Find the solution without each of these variables; those that need a refit are not added to `solved`.
 
         The share of the work that is done is yielded.
         """
@@ -120,7 +120,7 @@ class Passes:
                 self.plan = done, work, left_over
                 yield from self._solve_group(left[:fits], np.sort(nearest[:size]), nearest[size:])
                 done += work
-            open_ = ~np.isin(left, list(self.found))
+            open_ = ~np.isin(left, list(self.solved))
             left, move_size = left[open_], move_size[open_]
 
     def sizes(self, nearest: IndexArray) -> tuple[list[int], list[float]]:
@@ -135,7 +135,7 @@ class Passes:
     def _solve_group(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> Iterator[float]:
         """Follow the paths of the `chosen` variables; basic and `watched` variables may enter or leave the basis.
 
-        A result is added to `found` only if a bound proves that no variable in `rest` changes its bound status.
+        A result is added to `solved` only if a bound proves that no variable in `rest` changes its bound status.
         """
         problem, tableau, f = self.problem, self.tableau, self.tableau.basic.size
         if 24 * (f + 64) * (f + watched.size) > self.gram.room:
@@ -154,7 +154,7 @@ class Passes:
         for first in range(0, chosen.size, width):
             block = chosen[first : first + width]
             block = block[np.argsort(~self.is_basic[block], kind="stable")]
-            own, corner = store.of(block, int(self.is_basic[block].sum()))
+            diagonal, corner = store.of(block, int(self.is_basic[block].sum()))
             beside = 0 if self.nonbasic_part is not None and watched.size == self.others.size else 16 * f * watched.size
             own_drift = np.zeros(block.size)
             if self.shares.any():
@@ -182,7 +182,7 @@ class Passes:
                         leave_out(
                             places,
                             RemovedVariables(
-                                own=own,
+                                own_rows=diagonal,
                                 own_slots=pending[some],
                                 corner=corner[pending[some]],
                                 gradient=tableau.gradient[rows[some]],
@@ -205,9 +205,11 @@ class Passes:
                 gradient, pivots, squared, outs, violation = numbers.T
                 decided &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
                 for k in np.flatnonzero(decided).tolist():
-                    self.found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
+                    self.solved[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
                 store.add(distinct(np.concatenate(missing)))
-                self.peak_bytes = max(self.peak_bytes, self.lasting_bytes + beside + 2 * own.nbytes + store.peak_bytes)
+                self.peak_bytes = max(
+                    self.peak_bytes, self.lasting_bytes + beside + 2 * diagonal.nbytes + store.peak_bytes
+                )
                 pending = pending[ends == _NEEDS_ROWS]
                 before_, here, after = self.plan
                 share = (first + block.size - pending.size) / chosen.size

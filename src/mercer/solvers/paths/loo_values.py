@@ -55,33 +55,33 @@ class LooPass:
         problems: Sequence[Problem],
         starts: Sequence[FloatArray],
         parts: Sequence[IndexArray],
-        whole: Gram,
+        full_gram: Gram,
         rows: IndexArray,
         *,
         name: str = "leave_one_out",
         wanted: Chooser | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self.problems, self.starts, self.parts, self.whole, self.rows = problems, starts, parts, whole, rows
+        self.problems, self.starts, self.parts, self.full_gram, self.rows = problems, starts, parts, full_gram, rows
         self.name, self.wanted, self.check = name, wanted, check
-        self.raw = np.full((whole.n, len(parts)), np.nan)
+        self.raw = np.full((full_gram.n, len(parts)), np.nan)
         self.rule = np.full(self.raw.shape, "unknown", dtype="<U25")
         self.works: list[Following] = []
 
     def steps(self) -> Iterator[float]:
         """Find the values; yield the share of the work that is done."""
-        whole, rows, check, problems = self.whole, self.rows, self.check, self.problems
-        gram = whole if rows.size == whole.n else whole.restrict(rows)
+        full_gram, rows, check, problems = self.full_gram, self.rows, self.check, self.problems
+        gram = full_gram if rows.size == full_gram.n else full_gram.restrict(rows)
         fulls: list[Full] = []
         for column, part in enumerate(self.parts):  # machines with the same rows share kernel values
             yield 0.0
             view = gram if part.size == gram.n else gram.restrict(part)
             full = Full.of(problems[column], view, self.starts[column], check)
-            others = np.setdiff1d(np.arange(whole.n), rows[part])
+            others = np.setdiff1d(np.arange(full_gram.n), rows[part])
             if others.size:
-                coefficients = np.zeros(whole.n)
+                coefficients = np.zeros(full_gram.n)
                 coefficients[rows[part]] = problems[column].coefficients(full.beta)
-                self.raw[others, column] = whole.matvec(coefficients, others) - full.level
+                self.raw[others, column] = full_gram.matvec(coefficients, others) - full.level
                 self.rule[others, column] = "not trained on"
             fulls.append(full)
         for column, full in enumerate(fulls):
@@ -102,7 +102,7 @@ class LooPass:
             where a value was not wanted, or not computed in time.
         rule : ndarray of str of shape (n, n_machines)
             How each value was found.
-        found : list of Followed
+        solutions : list of Followed
             Result of each problem; shorter than `problems` if the pass was ended early.
 
         Warns
@@ -110,14 +110,14 @@ class LooPass:
         ConvergenceWarning
             If rounding errors leave a violation that is too large for values exact to 1e-6.
         """
-        raw, rule, found = self.raw, self.rule, [work.result() for work in self.works]
-        for column, one in enumerate(found):
-            own = self.rows[self.parts[column]]
-            raw[own, column], rule[own, column] = one.values, _names(one.pivots)
-        largest = max((float(np.abs(one.full.values).max(initial=0.0)) for one in found), default=0.0)
+        raw, rule, solutions = self.raw, self.rule, [work.result() for work in self.works]
+        for column, one in enumerate(solutions):
+            part_rows = self.rows[self.parts[column]]
+            raw[part_rows, column], rule[part_rows, column] = one.values, _names(one.pivots)
+        largest = max((float(np.abs(one.full.values).max(initial=0.0)) for one in solutions), default=0.0)
         n_stalled = int((rule == "stalled").sum())
-        warn_of_rounding(self.name, max((one.violation for one in found), default=0.0), raw, largest, n_stalled)
-        return raw, rule, found
+        warn_of_rounding(self.name, max((one.violation for one in solutions), default=0.0), raw, largest, n_stalled)
+        return raw, rule, solutions
 
     def run(self) -> tuple[FloatArray, TextArray, list[Followed]]:
         """Find all values and return :meth:`result`; exceptions of `check` are passed on."""

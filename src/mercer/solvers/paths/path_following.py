@@ -174,7 +174,7 @@ class Following:
         self.extended: Extended | None = None
         if is_hostile and full.problem.n_rows <= MAX_ROWS:
             self.extended = Extended(full.problem, full.gram, full.beta, check)
-        self.found: dict[int, tuple[float, int, float]] = {}
+        self.solved: dict[int, tuple[float, int, float]] = {}
 
     def steps(self) -> Iterator[float]:
         """Find the values; yield the share of the work that is done."""
@@ -189,16 +189,16 @@ class Following:
         self.beta = tableau.beta
         self.gradient = full.gradient if full.is_loose else tableau.gradient
         support, shares = self.wanted_support(), total_shares(problem)
-        passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, self.found, self.check)
+        passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, self.solved, self.check)
         try:
             yield from passes.run(support)
         finally:
             self.peak_memory_bytes = max(self.peak_memory_bytes, passes.peak_bytes)
         rows, tol = rows_of(problem), TIGHT * full.scale
-        for variable in [one for one in support.tolist() if one not in self.found]:
+        for variable in [one for one in support.tolist() if one not in self.solved]:
             self.check()
             value, violation = refit(problem, self.gram, self.beta, int(rows[variable]), tol, self.check)
-            self.found[variable] = value + float(problem.linear[variable]), REFITTED, violation
+            self.solved[variable] = value + float(problem.linear[variable]), REFITTED, violation
 
     def result(self) -> Followed:
         """Return the values that were found so far."""
@@ -211,7 +211,7 @@ class Following:
         pivots = np.full(problem.n_rows, NO_SUPPORT, dtype=np.int64)
         support = self.support()
         values[rows[support]], pivots[rows[support]] = np.nan, UNWANTED
-        for variable, (gradient_there, n_pivots, violation) in self.found.items():
+        for variable, (gradient_there, n_pivots, violation) in self.solved.items():
             values[rows[variable]] = gradient_there - problem.linear[variable]
             pivots[rows[variable]] = n_pivots
             worst = max(worst, violation)
@@ -220,8 +220,8 @@ class Following:
     def _result_extended(self, work: Extended) -> Followed:
         pivots = np.where(work.is_support, REFITTED, NO_SUPPORT)
         pivots[np.isnan(work.values)] = UNWANTED
-        known = np.abs(work.values[np.isfinite(work.values)])
-        scale = max(float(np.abs(self.full.values).max(initial=0.0)), float(known.max(initial=0.0)))
+        sizes = np.abs(work.values[np.isfinite(work.values)])
+        scale = max(float(np.abs(self.full.values).max(initial=0.0)), float(sizes.max(initial=0.0)))
         work.errors[work.errors > _NOTHING_KNOWN * scale] = np.inf
         unsettled = np.isfinite(work.values) & ~(work.errors <= LOOSE * scale)
         pivots[unsettled] = STALLED

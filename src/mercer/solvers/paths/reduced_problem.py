@@ -92,11 +92,11 @@ def refit(
     smaller, remaining = without(problem, row)
     others = np.delete(np.arange(gram.n), row)
     view = gram.restrict(others)
-    found = solved_tightly(smaller, view, beta[remaining], tol, check).beta
-    evaluation = evaluate(smaller, view if smaller.rows is None else view.restrict(smaller.rows), found)
+    refitted = solved_tightly(smaller, view, beta[remaining], tol, check).beta
+    evaluation = evaluate(smaller, view if smaller.rows is None else view.restrict(smaller.rows), refitted)
     coefficients = np.zeros(gram.n)
-    coefficients[others] = smaller.coefficients(found)
-    value = float(gram.matvec(coefficients, np.array([row]))[0]) - level(smaller, found, evaluation.gradient)
+    coefficients[others] = smaller.coefficients(refitted)
+    value = float(gram.matvec(coefficients, np.array([row]))[0]) - level(smaller, refitted, evaluation.gradient)
     return value, evaluation.violation
 
 

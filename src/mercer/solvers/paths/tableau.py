@@ -137,12 +137,12 @@ class Tableau:
 
     def inverse(self) -> FloatArray:
         """Return P, (f, f)."""
-        found = np.empty((self.basic.size, self.basic.size), order="F")
+        inverse_matrix = np.empty((self.basic.size, self.basic.size), order="F")
         for first, chunk in inverse_columns(self._factor, self.check):
-            columns = found[:, first : first + chunk.shape[1]]
+            columns = inverse_matrix[:, first : first + chunk.shape[1]]
             columns[:first], columns[first:] = 0.0, chunk
             self._finish(columns)
-        return found
+        return inverse_matrix
 
     def chunks(self, variables: IndexArray) -> list[IndexArray]:
         """Split variables, so that kernel values between one piece and the basic variables take little memory."""
@@ -152,8 +152,8 @@ class Tableau:
     def drift(self) -> FloatArray:
         """Return the change of the basic variables per unit change of the only group's total, (f,)."""
         inner = solve_triangular(self._corner, np.ones(1), lower=True)
-        found = self._border @ solve_triangular(self._corner, inner, lower=True, trans=1)
-        change = found[:, None]
+        changes = self._border @ solve_triangular(self._corner, inner, lower=True, trans=1)
+        change = changes[:, None]
         solve_upper(self._factor, change, self.check)
         return change[:, 0]
 
@@ -177,40 +177,44 @@ class Part:
 
     @lazy_property
     def _answers(self) -> FloatArray:
-        whole = self.half.copy(order="F")
-        if not whole.size:
-            return whole
+        answers = self.half.copy(order="F")
+        if not answers.size:
+            return answers
         if self.height.size:
             inner = solve_triangular(self.tableau._corner, self.height, lower=True, trans=1)
-            whole += self.tableau._border @ inner
-        solve_upper(self.tableau._factor, whole, self.tableau.check)
-        return whole
+            answers += self.tableau._border @ inner
+        solve_upper(self.tableau._factor, answers, self.tableau.check)
+        return answers
 
     def diagonal(self) -> FloatArray:
         """Return the diagonal T_jj, (m,), clipped at 0."""
         problem = self.tableau.problem
-        own = self.tableau.gram.diag()[self.variables] + self.tableau._shift
+        gram_diagonal = self.tableau.gram.diag()[self.variables] + self.tableau._shift
         if problem.ridge is not None:
-            own = own + problem.ridge[self.variables]
-        found = own - np.einsum("fj,fj->j", self.half, self.half) + np.einsum("gj,gj->j", self.height, self.height)
-        return np.maximum(0.0, found)
+            gram_diagonal = gram_diagonal + problem.ridge[self.variables]
+        diagonal = (
+            gram_diagonal
+            - np.einsum("fj,fj->j", self.half, self.half)
+            + np.einsum("gj,gj->j", self.height, self.height)
+        )
+        return np.maximum(0.0, diagonal)
 
     def rows(self, other: Part) -> FloatArray:
         """Return the block of T between these variables and those of another part, (m, m')."""
         check = self.tableau.check
-        found = _values(self.tableau.gram, self.variables, other.variables, self.tableau._shift, check)
+        block = _values(self.tableau.gram, self.variables, other.variables, self.tableau._shift, check)
         height = max(1, WORK // max(1, other.half.size))
         for first in range(0, self.variables.size, height):
             some = slice(first, first + height)
-            found[some] -= self.half[:, some].T @ other.half
+            block[some] -= self.half[:, some].T @ other.half
             check()
         for mine, theirs in zip(self.height, other.height, strict=True):
-            found += np.multiply.outer(mine, theirs)
+            block += np.multiply.outer(mine, theirs)
         ridge = self.tableau.problem.ridge
         if ridge is not None:
             same = self.variables[:, None] == other.variables[None, :]
-            found += np.where(same, ridge[self.variables][:, None], 0.0)
-        return found
+            block += np.where(same, ridge[self.variables][:, None], 0.0)
+        return block
 
     def drift(self) -> FloatArray:
         """Return the change of the gradients per unit change of the only group's total, (m,)."""
@@ -226,12 +230,12 @@ class Part:
 
 def _values(gram: Gram, rows: IndexArray, columns: IndexArray, shift: float, check: Check) -> FloatArray:
     """Return kernel values plus the constant `shift`, in an array without padding."""
-    found = np.empty((rows.size, columns.size))
-    for _ in gram.fill_block(found, rows, columns):
+    values = np.empty((rows.size, columns.size))
+    for _ in gram.fill_block(values, rows, columns):
         check()
     if shift:
-        found += shift
-    return found
+        values += shift
+    return values
 
 
 def _membership(problem: Problem, variables: IndexArray) -> FloatArray:

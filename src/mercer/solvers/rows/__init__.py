@@ -22,7 +22,7 @@ from mercer.problems.losses import Logistic as Logistic
 from mercer.problems.losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
 from mercer.problems.losses import SquaredHinge as SquaredHinge
 from mercer.problems.softmax import SoftmaxProblem as SoftmaxProblem
-from mercer.solvers.rows.each import solve_each as solve_each
+from mercer.solvers.rows.class_problems import solve_each as solve_each
 from mercer.solvers.rows.hard_margin import solve as solve
 from mercer.solvers.rows.sample_start import start_from_sample as start_from_sample
 from mercer.solvers.rows.time_shares import in_turns as in_turns

@@ -60,8 +60,8 @@ def until_certified(
         of_solver = monitor.of_stage(solver.name)
         ended = drive(steps(share * tol), of_solver)
         trace += of_solver.trace
-        evidence, found = evaluate()
-        if ended is not None or found.is_close(tol):
+        evidence, evaluation = evaluate()
+        if ended is not None or evaluation.is_close(tol):
             break
         share *= _FINER
-    return evidence, found, ended
+    return evidence, evaluation, ended

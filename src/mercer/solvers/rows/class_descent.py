@@ -106,9 +106,9 @@ class ClassDescent:
             self._step()
         self._n_epochs += 1
         is_whole = self._n_shrunken == 0
-        found = np.zeros((4, self._w.shape[1]))
-        is_complete = self._epoch(found)
-        gaps, up, down, growth = found
+        measures = np.zeros((4, self._w.shape[1]))
+        is_complete = self._epoch(measures)
+        gaps, up, down, growth = measures
         self._duals += growth
         if not is_complete:
             return {}
@@ -139,7 +139,7 @@ class ClassDescent:
         if 0 < _width(len(self._places)) < self._w.shape[1]:
             self._narrow()
 
-    def _epoch(self, found: FloatArray) -> bool:
+    def _epoch(self, measures: FloatArray) -> bool:
         """Visit the rows that are active in a class; return whether the epoch came to its end."""
         order = self._random.permutation(self._active.size)
         order = order[self._active[order] != 0]
@@ -158,7 +158,7 @@ class ClassDescent:
                 active=self._active,
                 up=self._up,
                 down=self._down,
-                found=found,
+                measures=measures,
                 n_shrunken=self._n_shrunken,
             )
         return True
@@ -206,10 +206,10 @@ class ClassDescent:
         self._w[:, places] = w
         values = times(self._table, self._constant, w, 1)
         gaps = []
-        for k, at, own, z in zip(numbers, places, w.T, values.T, strict=True):
+        for k, at, class_w, z in zip(numbers, places, w.T, values.T, strict=True):
             charges = self._charges[:, at]
             primal = self._problems[k].loss.total(z, np.sign(charges), np.abs(charges))
-            primal += 0.5 * float(np.einsum("j,j->", own, own))
+            primal += 0.5 * float(np.einsum("j,j->", class_w, class_w))
             self._duals[at] = self._dual(at, k)
             gaps.append(relative_gap(primal, float(self._duals[at])))
         return gaps

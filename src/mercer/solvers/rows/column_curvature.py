@@ -193,10 +193,10 @@ class ColumnCurvature(Curvature):
         """Minimise the model over the weights of chosen columns by their matrix of second derivatives."""
         rows, places, constant = self._rows_of(chosen)
         size = rows.shape[1] + (constant != 0.0)
-        scales, matrix, own = self._scales[chosen], np.zeros((size, size)), np.ones(size)
+        scales, matrix, lengths = self._scales[chosen], np.zeros((size, size)), np.ones(size)
         self._matrix_bytes = max(self._matrix_bytes, _MATRICES * matrix.nbytes + self._copy.cached_bytes)
-        own[places] = scales
-        add_gram(rows, constant, self.terms.factor * self.weights, own, matrix, self.n_jobs)
+        lengths[places] = scales
+        add_gram(rows, constant, self.terms.factor * self.weights, lengths, matrix, self.n_jobs)
         if chosen.size < size:
             matrix = np.ascontiguousarray(matrix[np.ix_(places, places)])
         diagonal = np.einsum("jj->j", matrix)
@@ -209,13 +209,13 @@ class ColumnCurvature(Curvature):
             "check": self._check,
             "enough": target * float(scales.min()),
         }
-        found = minimise_lasso(matrix, linear, penalty, start, **about)
-        slope = matrix @ found + linear
+        minimum = minimise_lasso(matrix, linear, penalty, start, **about)
+        slope = matrix @ minimum + linear
         left = np.where(
-            found != 0.0, np.abs(slope + np.sign(found) * penalty), np.maximum(0.0, np.abs(slope) - penalty)
+            minimum != 0.0, np.abs(slope + np.sign(minimum) * penalty), np.maximum(0.0, np.abs(slope) - penalty)
         )
         self.gave_up = self._gives_up and float((left / scales).sum()) > _SLOW * target
-        return found * scales
+        return minimum * scales
 
     def _rows_of(self, chosen: IndexArray) -> tuple[Any, IndexArray, float]:
         """Return a table by rows, the places of the chosen columns in it, and the constant if its column is chosen."""

@@ -80,8 +80,8 @@ class Curvature(ABC):
         for part in self.problem.parts():
             for chunk in self.chunks(part):
                 check()
-                own, sums = self.see(chunk, w, z)
-                pull += own
+                chunk_sums, sums = self.see(chunk, w, z)
+                pull += chunk_sums
                 numbers += sums
         return Sweep(pull, *(float(number) for number in numbers))
 
@@ -166,8 +166,8 @@ class GramCurvature(Curvature):
         for top in range(0, m, height):
             rows = slice(top, min(m, top + height))
             at = slice(first + rows.start, first + rows.stop)
-            own = Block(at, block.table[rows], block.labels[rows], block.weights[rows])
-            yield Part(own, part.targets[rows], part.charges[rows])
+            chunk = Block(at, block.table[rows], block.labels[rows], block.weights[rows])
+            yield Part(chunk, part.targets[rows], part.charges[rows])
 
     def see(
         self, part: Part, w: FloatArray | None, z: RowNumbers
@@ -180,7 +180,7 @@ class GramCurvature(Curvature):
         m, pull = table.shape[0], np.empty(self.problem.n_columns)
         values = _place(z, at, m, is_read=w is None)
         curvature = None if self.previous is None else _place(self.previous, at, m, is_read=not self.is_fresh)
-        found = newton_pass(
+        sums = newton_pass(
             table,
             constant,
             self.terms.of_rows(part),
@@ -197,9 +197,9 @@ class GramCurvature(Curvature):
             z[at] = values
         if self.previous is not None and curvature is not None and not isinstance(self.previous, np.ndarray):
             self.previous[at] = curvature
-        self.now += found.curvature
-        self.moved += found.change
-        return pull, (found.total, found.loss, found.excess, found.squares)
+        self.now += sums.curvature
+        self.moved += sums.change
+        return pull, (sums.total, sums.loss, sums.excess, sums.squares)
 
     def collect(self, part: Part, values: TermValues) -> FloatArray:
         """Add a block, or its changes."""

@@ -312,8 +312,8 @@ class _Epochs(Epochs):
             at_zero += problem.loss.total(np.zeros(y.size), y, charges)
             self.dual += problem.loss.dual(point.beta[part.block.at], y, charges)
         if isinstance(problem.rows, TableRows):
-            (whole,) = problem.parts()
-            self._single = self._begin(whole)
+            (only_part,) = problem.parts()
+            self._single = self._begin(only_part)
         self.unit = unit_of(at_zero)
 
     def run(self, target: float) -> int:

@@ -258,11 +258,11 @@ class DualSolver:
         gram = linear_gram(problems[0], memory_limit=self._memory_limit, n_jobs=self._n_jobs, shared=len(problems) > 1)
         left = self.monitor.left()
         control = left.with_limits(replace(left.limits, tol_gap=tol, max_iter=-1))
-        found = finish(problems, points, gram, control)
-        self.engine = found[0].solver
-        self._engine_bytes = max(solution.peak_memory_bytes for solution in found)
-        gap = max(solution.proved.relative_gap for solution in found)
-        yield Step(max(self.n_iter) + 1, gap, sum(solution.proved.dual for solution in found))
+        solutions = finish(problems, points, gram, control)
+        self.engine = solutions[0].solver
+        self._engine_bytes = max(solution.peak_memory_bytes for solution in solutions)
+        gap = max(solution.proved.relative_gap for solution in solutions)
+        yield Step(max(self.n_iter) + 1, gap, sum(solution.proved.dual for solution in solutions))
 
 
 class _Descent(Protocol):

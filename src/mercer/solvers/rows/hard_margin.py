@@ -83,12 +83,12 @@ def _by_growing_C(
     while True:
         left = control.after(time.perf_counter() - began, n_iter)
         left = left.with_limits(replace(left.limits, tol=_SHARE * tol, tol_gap=_SHARE * tol))
-        found = solve_finite(replace(problem, C=C), left, start=start)
-        n_iter, peak, trace = n_iter + found.n_iter, max(peak, found.peak_memory_bytes), trace + found.trace
-        pair = _evaluated(problem, found, tol)
+        solution = solve_finite(replace(problem, C=C), left, start=start)
+        n_iter, peak, trace = n_iter + solution.n_iter, max(peak, solution.peak_memory_bytes), trace + solution.trace
+        pair = _evaluated(problem, solution, tol)
         best = pair if best is None else min(pair, best, key=lambda one: one[1].bound)
         evidence, evaluation = best
-        ended = found.certificate.ended
+        ended = solution.certificate.ended
         if evaluation.is_close(tol):
             break
         if not np.isfinite(pair[1].primal) and pair[0].proves_inseparable():  # also if a limit ended the round
@@ -96,9 +96,9 @@ def _by_growing_C(
         if not ended.is_final or control.interruption.requested or largest_unit * _LARGEST <= C:
             break
         C *= _GROWTH
-        start = LinearPoint(found.w, found.beta, C)
-    reason = f"C = inf: C grew to {C:.2g}, so that no coefficient reaches it. {found.reason}"
-    run = LinearRun(n_iter, time.perf_counter() - began, trace, found.solver, reason, peak)
+        start = LinearPoint(solution.w, solution.beta, C)
+    reason = f"C = inf: C grew to {C:.2g}, so that no coefficient reaches it. {solution.reason}"
+    run = LinearRun(n_iter, time.perf_counter() - began, trace, solution.solver, reason, peak)
     return LinearSolution.certified(evidence, evaluation, None if ended is Status.OPTIMAL else ended, tol, run)
 
 
@@ -118,14 +118,14 @@ def _units_of(problem: LinearProblem | JointLinearProblem) -> tuple[float, float
 
 
 def _evaluated(
-    problem: LinearProblem | JointLinearProblem, found: LinearSolution, tol: float
+    problem: LinearProblem | JointLinearProblem, solution: LinearSolution, tol: float
 ) -> tuple[LinearEvidence | JointEvidence, Evaluation]:
     """Return the point with weights whose smallest margin is 1 but for rounding, evaluated for C = inf."""
     evidence: LinearEvidence | JointEvidence
     if isinstance(problem, JointLinearProblem):
-        evidence = JointEvidence(problem, found.w, np.asarray(found.beta[:]))
+        evidence = JointEvidence(problem, solution.w, np.asarray(solution.beta[:]))
         return evidence, evidence.evaluate()
-    evidence = LinearEvidence(problem, with_middle_bias(problem, found.w), found.beta)
+    evidence = LinearEvidence(problem, with_middle_bias(problem, solution.w), solution.beta)
     return evaluated(evidence, tol)
 
 

@@ -77,25 +77,25 @@ def copied(
     With a free bias, it is their mean, weighted by the charges, and otherwise 0. The last column may be that of the
     constant. With `keeps_sparse`, rows with few entries are a CSR table, from which nothing is subtracted.
     """
-    own = columns[columns < problem.rows.p]
+    real_columns = columns[columns < problem.rows.p]
     table = table if rows.size == table.shape[0] else table[rows]
-    values: Any = table if own.size == table.shape[1] else table[:, own]
+    values: Any = table if real_columns.size == table.shape[1] else table[:, real_columns]
     if (
         keeps_sparse
         and sp.issparse(values)
         and real == np.float64
         and values.nnz <= _SPARSE * values.shape[0] * values.shape[1]
     ):
-        if own.size < columns.size:
+        if real_columns.size < columns.size:
             values = sp.hstack([values, np.full((len(charges), 1), problem.constant)])
-        return sp.csr_array(values, dtype=real), np.zeros(own.size)
+        return sp.csr_array(values, dtype=real), np.zeros(real_columns.size)
     values = np.array(values.toarray() if sp.issparse(values) else values, dtype=real)
-    centre = np.zeros(own.size, dtype=real)
+    centre = np.zeros(real_columns.size, dtype=real)
     if problem.bias is Bias.FREE and len(charges):
         share = charges.astype(real)
         centre = share @ values / share.sum()
         values = values - centre
-    if own.size < columns.size:
+    if real_columns.size < columns.size:
         values = np.column_stack([values, np.full(len(charges), problem.constant, dtype=real)])
     return values, centre
 
@@ -174,7 +174,10 @@ class InteriorPoint(LinearSolver):
         if problem.bias is Bias.FREE and n and not loss.classifies:
             self._level = share @ targets / share.sum()
             targets = targets - self._level
-        l1, l2 = (np.asarray(own[self._chosen_columns], dtype=real) for own in (problem.l1_weights, problem.l2_weights))
+        l1, l2 = (
+            np.asarray(penalties[self._chosen_columns], dtype=real)
+            for penalties in (problem.l1_weights, problem.l2_weights)
+        )
         has_l1, is_l1 = problem.l1_ratio > 0.0, problem.l1_ratio == 1.0
         if loss.is_smooth:
             pull = 2.0 * np.sqrt(np.sum(share * np.square(targets)) * (share @ _squares(values)))
@@ -285,19 +288,19 @@ class InteriorPoint(LinearSolver):
         def solved(right: FloatArray) -> FloatArray:
             s = of_matrix(table @ (inverse * right))
             shift = of_corner(right[is_border] - border.T @ s) if border.size else right[:0]
-            found = inverse * (right - table.T @ (s + edge @ shift))
-            found[is_border] = shift
-            return found
+            solution = inverse * (right - table.T @ (s + edge @ shift))
+            solution[is_border] = shift
+            return solution
 
         def solve(right: FloatArray) -> FloatArray:
-            found, least = solved(right), float("inf")
+            solution, least = solved(right), float("inf")
             for _ in range(_REFINEMENTS):
-                residual = right - of_columns * found - table.T @ (weights * (table @ found))
+                residual = right - of_columns * solution - table.T @ (weights * (table @ solution))
                 size = float(np.abs(residual).max(initial=0.0))
                 if not _RESIDUAL * float(np.abs(right).max(initial=0.0)) < size < 0.5 * least:
                     break
-                least, found = size, found + solved(residual)
-            return found
+                least, solution = size, solution + solved(residual)
+            return solution
 
         return solve
 
@@ -349,8 +352,8 @@ class InteriorPoint(LinearSolver):
     def _primal(self, u: FloatArray) -> Any:
         """Return the objective, in units of kappa."""
         short = np.maximum(0.0, self._ends - self._values(u))
-        own = np.where(self._squared, np.square(short), short)
-        return 0.5 * (self._bend @ np.square(u)) + self._charges @ own
+        row_losses = np.where(self._squared, np.square(short), short)
+        return 0.5 * (self._bend @ np.square(u)) + self._charges @ row_losses
 
     def _products(self, at: _State) -> Any:
         """Return the sum of the products of coefficients and surplus, and of their distances to C and losses."""
@@ -409,23 +412,25 @@ class InteriorPoint(LinearSolver):
         if problem.bias is Bias.FREE:
             w[-1] += self._level - self._centre @ w[self._chosen_columns[: self._centre.size]]
         w = w.astype(np.float64)
-        found = self._feasible(best.a)
-        least = LinearEvidence(problem, w, found).evaluate()
+        beta = self._feasible(best.a)
+        least = LinearEvidence(problem, w, beta).evaluate()
         most = max(least.bound, max(self._tol, self.zeros_cost) * abs(least.primal))
         for share in _AT_BOUND_SHARES:
             moved = self._feasible(self._at_bounds(best, share))
             if LinearEvidence(problem, w, moved).evaluate().bound <= most:
                 return w, moved
-        return w, found
+        return w, beta
 
     def _feasible(self, a: FloatArray) -> RowNumbers:
         """Return the signed coefficients of the rows for those of the wedges, made feasible."""
         problem = self.problem
         beta = problem.rows.numbers()
-        own = np.zeros(problem.rows.n)
-        own[self._used] = (self._coefficients(self._balanced(a)) * (self._kappa / self._unit)).astype(np.float64)
+        coefficients = np.zeros(problem.rows.n)
+        coefficients[self._used] = (self._coefficients(self._balanced(a)) * (self._kappa / self._unit)).astype(
+            np.float64
+        )
         (part,) = problem.row_parts()
-        beta[part.block.at] = problem.loss.feasible(own, part.targets, part.charges)
+        beta[part.block.at] = problem.loss.feasible(coefficients, part.targets, part.charges)
         make_feasible(problem, beta, column_lengths(problem), self._n_jobs)
         return beta
 
@@ -436,18 +441,18 @@ class InteriorPoint(LinearSolver):
         the loss. Coefficients are measured by the largest one, or by C if this is smaller.
         """
         a, n = at.a.copy(), at.a.size - 2 * self._columns.size
-        own, unit = slice(0, n), np.minimum(self._charges[:n], at.a[:n].max(initial=0.0))
-        is_bounded = ~self._squared[own] & (at.rest[own] < share * unit * at.loss[own])
-        a[own] = np.where(is_bounded, self._charges[own], a[own])
-        a[own][at.a[own] < share * unit * at.surplus[own]] = 0.0
+        of_rows, unit = slice(0, n), np.minimum(self._charges[:n], at.a[:n].max(initial=0.0))
+        is_bounded = ~self._squared[of_rows] & (at.rest[of_rows] < share * unit * at.loss[of_rows])
+        a[of_rows] = np.where(is_bounded, self._charges[of_rows], a[of_rows])
+        a[of_rows][at.a[of_rows] < share * unit * at.surplus[of_rows]] = 0.0
         return a
 
     @property
     def coefficients(self) -> FloatArray:
         """The dual coefficients of the best point for its columns, (n,), whatever those of other columns demand."""
-        own = np.zeros(self.problem.rows.n)
-        own[self._used] = (self._coefficients(self._best.a) * (self._kappa / self._unit)).astype(np.float64)
-        return own
+        beta = np.zeros(self.problem.rows.n)
+        beta[self._used] = (self._coefficients(self._best.a) * (self._kappa / self._unit)).astype(np.float64)
+        return beta
 
     def _sparse(self, at: _State) -> FloatArray:
         """Return the weights, of which those that the l1 penalty makes 0 are exactly 0.

@@ -65,9 +65,9 @@ def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *,
     violation, n_free, n_bounded = 0.0, 0, 0
     is_hard, margin = np.isinf(problem.C), float("inf")
     for part in problem.parts():
-        table, own = part.block.table, beta[part.block.at]
-        feasible = near(own, part)
-        infeasibility = max(infeasibility, float(np.abs(own - feasible).max(initial=0.0)))
+        table, part_beta = part.block.table, beta[part.block.at]
+        feasible = near(part_beta, part)
+        infeasibility = max(infeasibility, float(np.abs(part_beta - feasible).max(initial=0.0)))
         if independent:
             z, sums = long_products(table, constant, w, feasible)
         else:
@@ -126,20 +126,20 @@ class JointEvidence(WeightsEvidence):
         """The normal vectors, (n_classes, p)."""
         return self.problem.split(self.w)[0]
 
-    def examples(self, whole: Any = None) -> Cases:
+    def examples(self, full_gram: Any = None) -> Cases:
         """Return the optimality condition of each row; see :meth:`mercer.Certificate.examples`."""
-        del whole
-        found = []
+        del full_gram
+        parts = []
         for part in self.problem.parts():
             used = np.flatnonzero(part.charges > 0.0)
             scores = times(part.block.table, self.problem.constant, self.w)[used]
             beta = near(self.beta[part.block.at], part)[used]
-            found.append((used + (part.block.at.start or 0), part.codes[used], part.charges[used], beta, scores))
-        rows, codes, C, beta, scores = (np.concatenate(each) for each in zip(*found, strict=True))
-        own = np.arange(codes.size), codes
+            parts.append((used + (part.block.at.start or 0), part.codes[used], part.charges[used], beta, scores))
+        rows, codes, C, beta, scores = (np.concatenate(each) for each in zip(*parts, strict=True))
+        true_places = np.arange(codes.size), codes
         if np.isfinite(self.problem.C):
             beta[np.abs(beta) <= SAME * C[:, None]] = 0.0
-            beta[own] = np.where(beta[own] >= (1.0 - SAME) * C, C, beta[own])
+            beta[true_places] = np.where(beta[true_places] >= (1.0 - SAME) * C, C, beta[true_places])
         products = self.weights @ self.weights.T
         squares = np.diag(products)[:, None] + np.diag(products)[None, :] - 2.0 * products
         margin = margin_of(float(squares.max()), 0.0, convex=True)
@@ -322,9 +322,9 @@ def solve_joint(
         monitor.stage = work.name
         ended = drive(work.steps(0.9 * tol), monitor)
         evidence = JointEvidence(problem, work.point.w, work.point.beta)
-        found = evidence.evaluate()
+        evaluation = evidence.evaluate()
     run = LinearRun(work.n_iter, monitor.seconds, monitor.trace, work.name, _REASON, work.memory_bytes)
-    return LinearSolution.certified(evidence, found, ended, tol, run)
+    return LinearSolution.certified(evidence, evaluation, ended, tol, run)
 
 
 _REASON = (
@@ -359,8 +359,8 @@ class _JointWork:
     @property
     def memory_bytes(self) -> int:
         """Bytes of the coefficients, the weights, the numbers of the rows, and the kernel engine."""
-        own = self.point.beta.nbytes + self.point.w.nbytes + 8 * _ARRAYS * self.problem.rows.n
-        return own + self._engine_bytes
+        point_bytes = self.point.beta.nbytes + self.point.w.nbytes + 8 * _ARRAYS * self.problem.rows.n
+        return point_bytes + self._engine_bytes
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Work until the exact relative gap is at most `tol`."""
@@ -402,14 +402,14 @@ class _JointWork:
             as_data(part.block.table),
             memory_limit=self._memory_limit,
             n_jobs=self._n_jobs,
-            keep=CachePolicy.FULL,
+            cache_policy=CachePolicy.FULL,
         )
         left = self._monitor.left()
         control = left.with_limits(replace(left.limits, tol=VIOLATION, tol_gap=tol, max_iter=-1))
         dual = joint(part.codes[used], problem.n_classes, part.charges[used])
-        found = solve(dual, gram.restrict(used), control=control, start=self.point.beta[used].ravel())
-        self.point.beta[used] = found.beta.reshape(used.size, problem.n_classes)
-        self._engine_bytes = found.peak_memory_bytes
-        self.name = f"{self.name}, then {found.solver}"
+        solution = solve(dual, gram.restrict(used), control=control, start=self.point.beta[used].ravel())
+        self.point.beta[used] = solution.beta.reshape(used.size, problem.n_classes)
+        self._engine_bytes = solution.peak_memory_bytes
+        self.name = f"{self.name}, then {solution.solver}"
         self.point.w[:] = transposed_times(part.block.table, problem.constant, self.point.beta)
-        return Step(self.n_iter, found.proved.relative_gap, found.proved.dual)
+        return Step(self.n_iter, solution.proved.relative_gap, solution.proved.dual)

@@ -66,15 +66,17 @@ class JointProximalPoint:
         self.scales = scales_of(problem, column_lengths(problem))[:, None]
         self.factor, self.n_iter = _FIRST_FACTOR, 0
         charges = self.part.charges[:, None]
-        self.own = self.part.codes[:, None] == np.arange(problem.n_classes)
-        self.shares = self.own - np.divide(point.beta, charges, out=np.zeros_like(point.beta), where=charges > 0.0)
+        self.is_true_class = self.part.codes[:, None] == np.arange(problem.n_classes)
+        self.shares = self.is_true_class - np.divide(
+            point.beta, charges, out=np.zeros_like(point.beta), where=charges > 0.0
+        )
         self.shares = np.maximum(0.0, self.shares)
         self._refresh()
 
     def _refresh(self) -> None:
         """Compute the decision values, plus 1 for the classes that are not the row's, from the weights."""
         self.check()
-        self.z = times(self.part.block.table, self.problem.constant, self.point.w, self.n_jobs) + ~self.own
+        self.z = times(self.part.block.table, self.problem.constant, self.point.w, self.n_jobs) + ~self.is_true_class
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Work until the exact relative gap is at most `tol`, or until rounding prevents progress."""
@@ -105,8 +107,8 @@ class JointProximalPoint:
 
     def _beta_of(self, shares: FloatArray) -> FloatArray:
         """Return the dual coefficients; that of the row's own class is the sum of the other shares."""
-        given = np.where(self.own, 0.0, shares)
-        return self.part.charges[:, None] * np.where(self.own, given.sum(axis=1)[:, None], -given)
+        given = np.where(self.is_true_class, 0.0, shares)
+        return self.part.charges[:, None] * np.where(self.is_true_class, given.sum(axis=1)[:, None], -given)
 
     def _sweep(self) -> _SweepValues:
         self.check()
@@ -115,7 +117,7 @@ class JointProximalPoint:
         beta = self._beta_of(shares)
         v = transposed_times(self.part.block.table, self.problem.constant, beta, self.n_jobs)
         largest = z.max(axis=1)
-        loss = inner(self.part.charges, largest - z[self.own])
+        loss = inner(self.part.charges, largest - z[self.is_true_class])
         excess = inner(self.part.charges, np.einsum("ik,ik->i", shares, largest[:, None] - z))
         distance = 0.5 * inner((w - v).ravel(), (w - v).ravel())
         primal, gap = 0.5 * inner(w.ravel(), w.ravel()) + loss, distance + excess
@@ -165,8 +167,8 @@ class JointProximalPoint:
             turned = np.stack([block(residual[:, k]) for k, block in enumerate(blocks)], axis=1)
             return _balanced(turned).ravel()
 
-        found = conjugate_gradients(product, right.ravel(), precondition, tol=_FORCING)
-        return found.reshape(right.shape) * scales
+        direction = conjugate_gradients(product, right.ravel(), precondition, tol=_FORCING)
+        return direction.reshape(right.shape) * scales
 
     def _matrix(self, active: np.ndarray, counts: np.ndarray, weights: FloatArray) -> FloatArray:
         """Return the second derivatives, whose rows are the weights of class after class.
@@ -246,15 +248,15 @@ def root_of(slope: Callable[[float], float], at_zero: float, check: Callable[[],
     best = low
     for trial in range(_MOST_TRIALS):
         check()
-        found = slope(length)
-        if not np.isfinite(found):
+        slope_at = slope(length)
+        if not np.isfinite(slope_at):
             high = (length, float("inf"))
         else:
-            if best[0] == 0.0 or abs(found) < abs(best[1]):
-                best = (length, found)
-            if abs(found) <= -_SHORTENED * at_zero:
+            if best[0] == 0.0 or abs(slope_at) < abs(best[1]):
+                best = (length, slope_at)
+            if abs(slope_at) <= -_SHORTENED * at_zero:
                 break
-            low, high = ((length, found), high) if found < 0.0 else (low, (length, found))
+            low, high = ((length, slope_at), high) if slope_at < 0.0 else (low, (length, slope_at))
         if high[0] == float("inf"):
             length = 4.0 * low[0]
             continue

@@ -45,8 +45,10 @@ def linear_gram(
     """
     rows = problem.rows
     assert isinstance(rows, TableRows)
-    keep = CachePolicy.FULL if shared else CachePolicy.NONE
-    return Gram(kernel_of(problem), as_data(rows.table), memory_limit=memory_limit, n_jobs=n_jobs, keep=keep)
+    cache_policy = CachePolicy.FULL if shared else CachePolicy.NONE
+    return Gram(
+        kernel_of(problem), as_data(rows.table), memory_limit=memory_limit, n_jobs=n_jobs, cache_policy=cache_policy
+    )
 
 
 def kernel_of(problem: LinearProblem) -> Kernel:
@@ -88,17 +90,17 @@ def finish(
     control = control.with_limits(limits)
     same = all(np.array_equal(used, parts[0][0]) for used, *_ in parts)
     if same and len(problems) > 1 and problems[0].loss.classifies:
-        found = _solve_together(problems, points, parts, gram, control)
+        solutions = _solve_together(problems, points, parts, gram, control)
     else:
-        found = [_solve(*one, gram, control) for one in zip(problems, points, parts, strict=True)]
-    for problem, point, (used, *_), solution in zip(problems, points, parts, found, strict=True):
+        solutions = [_solve(*one, gram, control) for one in zip(problems, points, parts, strict=True)]
+    for problem, point, (used, *_), solution in zip(problems, points, parts, solutions, strict=True):
         beta = np.zeros(problem.rows.n)
         beta[used] = _coefficients(problem, solution.beta, used.size)
         point.beta[slice(None)] = beta
         recompute(problem, point)
         if problem.bias is Bias.FREE:
             point.w[-1] = solution.bias
-    return found
+    return solutions
 
 
 def _part_of(problem: LinearProblem) -> tuple[IndexArray, FloatArray, FloatArray, float]:

@@ -61,11 +61,11 @@ class LikelihoodNewton(SoftmaxNewton):
             return self.w, np.zeros_like(self.z)
         shares = self.shares()[0]
         beta = beta_of(shares, part.codes, part.charges)
-        whole = self.whole(shares)
+        all_shares = self.all_shares(shares)
         for number in range(_REFINEMENTS):
             if number:
                 left = SweepValues(shares, beta, self.pulled(beta), 0.0, 0.0)
                 change = self.times(self.direction(left, _PRECISE))
-            away = change - np.einsum("ik,ik->i", whole, change)[:, None]
-            beta = beta - part.charges[:, None] * whole * away
+            away = change - np.einsum("ik,ik->i", all_shares, change)[:, None]
+            beta = beta - part.charges[:, None] * all_shares * away
         return self.w, beta

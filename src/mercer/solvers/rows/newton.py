@@ -149,12 +149,12 @@ def _progress(
     problem: LinearProblem, terms: SmoothTerms, point: Point, sweep: Sweep, anchor: Anchor | None
 ) -> Progress:
     """Return what a sweep knows at a point."""
-    own, loss = sweep.pull, sweep.loss
+    gradient, loss = sweep.pull, sweep.loss
     imbalance = 0.0
     if problem.bias is Bias.FREE:  # the coefficients should have sum 0; the difference is worth about the bias
-        imbalance = abs(float(own[-1])) * (1.0 + abs(float(point.w[-1])))
+        imbalance = abs(float(gradient[-1])) * (1.0 + abs(float(point.w[-1])))
     errors = pull_errors(problem.rows.n, sweep.squares**0.5, point.column_lengths)
-    pull = without_rounding(problem, point.w, own, errors)
+    pull = without_rounding(problem, point.w, gradient, errors)
     penalty = problem.penalty(point.w)
     if problem.l1_ratio < 1.0:
         distance = problem.penalty_excess(point.w, pull) + imbalance
@@ -169,7 +169,7 @@ def _progress(
             gap -= problem.loss.dual(beta, part.targets, part.charges)
         if anchor is None:
             return Progress(penalty + sweep.total, gap, penalty + loss, gap)
-    distance = anchor.distance(point.w, own, problem)
+    distance = anchor.distance(point.w, gradient, problem)
     return Progress(penalty + anchor.value(point.w) + sweep.total, distance, penalty + loss, gap)
 
 
@@ -186,16 +186,16 @@ def _lengths_between(low: _Trial, high: _Trial) -> FloatArray:
 
     In directions without curvature, the right length may be shorter than 1 by many orders of magnitude.
     """
-    found = [trial.length - trial.slope / trial.bend for trial in (low, high) if trial.bend > 0.0]
+    lengths = [trial.length - trial.slope / trial.bend for trial in (low, high) if trial.bend > 0.0]
     if np.isinf(high.length):
-        found += [max(low.length, 1e-300) * growth for growth in (2.0, 8.0, 64.0)]
+        lengths += [max(low.length, 1e-300) * growth for growth in (2.0, 8.0, 64.0)]
     else:
-        found.append(0.5 * (low.length + high.length))
+        lengths.append(0.5 * (low.length + high.length))
         if low.length < _APART * high.length:
-            found += [(low.length * high.length) ** 0.5, *(_FAR * high.length)]
+            lengths += [(low.length * high.length) ** 0.5, *(_FAR * high.length)]
         if high.slope > low.slope:
-            found.append(low.length - low.slope * (high.length - low.length) / (high.slope - low.slope))
-    return np.unique([length for length in found if low.length < length < high.length])
+            lengths.append(low.length - low.slope * (high.length - low.length) / (high.slope - low.slope))
+    return np.unique([length for length in lengths if low.length < length < high.length])
 
 
 def _secant(slope: float, full: float) -> float:
@@ -338,7 +338,7 @@ class SmoothNewton(LinearSolver):
         changes last: the problem is solved roughly for smaller C before.
         """
         factors, self._factors = self._factors, np.zeros(0)
-        whole = self.curvature.problem
+        problem = self.curvature.problem
         try:
             for factor in factors:
                 self.curvature.problem = replace(self.problem, C=factor * self.problem.C)
@@ -353,7 +353,7 @@ class SmoothNewton(LinearSolver):
                     self.n_iter = step.n_iter
                     yield Step(step.n_iter, 1.0, step.objective)
         finally:
-            self.curvature.problem = whole
+            self.curvature.problem = problem
         self._stalled, last = False, 0.0
         about = self.point, self.curvature
         for step in newton(*about, lambda progress: progress.relative_gap <= tol, self.n_iter, self.check):

@@ -181,10 +181,10 @@ class Pegasos:
         """Weights of the columns and last of the constant, for each machine, (n_machines, p + 1)."""
         if self._weights is None:
             if self.lag is None or not self.t:
-                found = self.scale * self.v
+                vectors = self.scale * self.v
             else:
-                found = (self.mass * self.v - self.lag) / self.totals[1]
-            self._weights = np.ascontiguousarray(found.T)
+                vectors = (self.mass * self.v - self.lag) / self.totals[1]
+            self._weights = np.ascontiguousarray(vectors.T)
         return self._weights
 
     def learn(self, table: Any, visits: Visits, steps: Steps, *, losses: bool) -> tuple[FloatArray, FloatArray] | None:
@@ -202,8 +202,8 @@ class Pegasos:
         """
         self._weights = None
         count = visits.order.size
-        found = (np.empty(count), np.empty(count)) if losses else None
-        hinge, wrong = found if found is not None else (None, None)
+        losses_and_margins = (np.empty(count), np.empty(count)) if losses else None
+        hinge, wrong = losses_and_margins if losses_and_margins is not None else (None, None)
         _core.pegasos_steps(
             native_table(table, steps.constant),
             _core.PegasosVisits(**vars(visits), hinge=hinge, wrong=wrong),
@@ -220,7 +220,7 @@ class Pegasos:
             batch_size=steps.batch_size,
             projects=steps.projects,
         )
-        return found
+        return losses_and_margins
 
 
 def check_range(table: Any, weights: FloatArray, factors: FloatArray, alpha: float) -> None:

@@ -97,10 +97,12 @@ class Training:
                 yield Step(self.n_epochs, gap, dual)
 
     def _visit(self, order: np.ndarray) -> None:
-        found = self.learner.learn(self.table, replace(self.visits, order=order), self.steps, losses=self.n_epochs == 1)
+        losses = self.learner.learn(
+            self.table, replace(self.visits, order=order), self.steps, losses=self.n_epochs == 1
+        )
         self.n_visits += order.size
-        if found is not None:
-            self.losses = self.losses.followed_by(self.visits.weights[order], *found)
+        if losses is not None:
+            self.losses = self.losses.followed_by(self.visits.weights[order], *losses)
 
     def _certify(self, ended: Status, began: float) -> None:
         assert self.control.limits.tol_gap is not None  # the estimator sets it
@@ -133,10 +135,10 @@ def certify(
     """
     parts, coefficients = [], []
     for problem, w in zip(problems, weights, strict=True):
-        own = w[: problem.n_columns]
-        beta = dual_coefficients(problem, own, stop=stop)
+        column_weights = w[: problem.n_columns]
+        beta = dual_coefficients(problem, column_weights, stop=stop)
         coefficients.append(np.asarray(beta[:]))
-        evidence = LinearEvidence(problem, own, beta)
+        evidence = LinearEvidence(problem, column_weights, beta)
         bytes_used = 3 * weights.nbytes + 8 * problem.rows.n * (len(problems) + 3)
         effort = Effort(n_iter, 0, time.perf_counter() - began, bytes_used)
         parts.append(certify_point(evidence, evidence.evaluate(), ended, tol=tol, effort=effort))

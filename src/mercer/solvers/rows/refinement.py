@@ -27,29 +27,29 @@ def evaluated(evidence: LinearEvidence, tol: float) -> tuple[LinearEvidence, Eva
 
     In small tables, the sum of beta_i x_i is then computed exactly, and corrected by second parts of the coefficients.
     """
-    found = evidence.evaluate()
-    if not np.isfinite(found.primal):  # with C = inf, if the weights do not separate the classes
-        return evidence, found
+    evaluation = evidence.evaluate()
+    if not np.isfinite(evaluation.primal):  # with C = inf, if the weights do not separate the classes
+        return evidence, evaluation
     has_losses = isinstance(evidence.problem.loss, Hinge | SquaredHinge) and np.isfinite(evidence.problem.C)
-    if has_losses and not found.is_close(tol):
-        evidence, found = stretched(evidence, found, tol)
+    if has_losses and not evaluation.is_close(tol):
+        evidence, evaluation = stretched(evidence, evaluation, tol)
     rows, q = evidence.problem.rows, evidence.problem.n_columns
     few = isinstance(rows, TableRows) and rows.n * q <= _MOST_VALUES and rows.n * q**2 <= _MOST_PRODUCTS
-    dual = found.primal - found.gap
-    largest = max(abs(found.primal), abs(dual)) if np.isfinite(dual) else abs(found.primal)
-    if not few or found.is_close(tol) or found.rounding + found.gap_rounding <= _MATTERS * tol * largest:
-        return evidence, found
+    dual = evaluation.primal - evaluation.gap
+    largest = max(abs(evaluation.primal), abs(dual)) if np.isfinite(dual) else abs(evaluation.primal)
+    if not few or evaluation.is_close(tol) or evaluation.rounding + evaluation.gap_rounding <= _MATTERS * tol * largest:
+        return evidence, evaluation
     finer = refined(evidence)
-    return min((evidence, found), (finer, finer.evaluate()), key=lambda pair: pair[1].bound)
+    return min((evidence, evaluation), (finer, finer.evaluate()), key=lambda pair: pair[1].bound)
 
 
-def stretched(evidence: LinearEvidence, found: Evaluation, tol: float) -> tuple[LinearEvidence, Evaluation]:
+def stretched(evidence: LinearEvidence, evaluation: Evaluation, tol: float) -> tuple[LinearEvidence, Evaluation]:
     """Return the point with slightly longer weights if they have a smaller gap.
 
     With a large C, margins that are 1 but for rounding cost C times the rounding error, in the objective or as an error
     that cannot be excluded. If the weights are longer by more than this error, such rows have no loss for certain.
     """
-    best = evidence, found
+    best = evidence, evaluation
     for stretch in _STRETCHES:
         longer = replace(evidence, w=(1.0 + stretch) * evidence.w)
         best = min(best, (longer, longer.evaluate()), key=lambda pair: pair[1].bound)
@@ -83,10 +83,10 @@ def refined(evidence: LinearEvidence) -> LinearEvidence:
             aim, moving = _aim(evidence, v)
             if not moving.size:
                 break
-            room, own = _room(evidence, beta, charge), values[:, moving]
-            matrix: Any = (own * np.square(room)[:, None]).T @ own
+            room, moving_values = _room(evidence, beta, charge), values[:, moving]
+            matrix: Any = (moving_values * np.square(room)[:, None]).T @ moving_values
             d = solve_graded(matrix, (aim - v)[moving] * scales[moving])
-            change = (np.square(room) * (own @ d)).astype(np.float64)
+            change = (np.square(room) * (moving_values @ d)).astype(np.float64)
             if not np.isfinite(change).all():
                 break
             moved, low = add((beta, low), change)

@@ -46,18 +46,19 @@ def start_from_sample(
     n, q = problem.rows.n, problem.n_columns
     if np.isinf(problem.C) or q > MOST_COLUMNS or sample.n < _LEAST_ROWS * q or 2 * sample.n > n:
         return None
-    own = replace(problem, rows=sample, C=problem.C * n / sample.n)
+    sample_problem = replace(problem, rows=sample, C=problem.C * n / sample.n)
     if problem.loss.classifies:
         has_both = [
-            any((sign * part.targets[part.charges > 0.0] > 0.0).any() for part in own.row_parts()) for sign in (1, -1)
+            any((sign * part.targets[part.charges > 0.0] > 0.0).any() for part in sample_problem.row_parts())
+            for sign in (1, -1)
         ]
         if not all(has_both):  # a free bias would have no optimum
             return None
     tol, monitor = max(_TOL_GAP, control.limits.tol_gap or 0.0), SolverMonitor(replace(control, callback=None))
     with blas_threads(sample.n * q**2):
-        solver, _ = choose(replace(own, stores_parts=True), monitor, None, memory_limit, n_jobs)
+        solver, _ = choose(replace(sample_problem, stores_parts=True), monitor, None, memory_limit, n_jobs)
         drive(solver.steps(tol), monitor)
     # A smoothed kink should be about as wide as the error of the decision values, the unit times the root of q / n.
-    factor = _FACTOR * (sample.n / q) ** 0.5 / unit_of(own)
+    factor = _FACTOR * (sample.n / q) ** 0.5 / unit_of(sample_problem)
     zeros = np.broadcast_to(np.zeros(1), n)
     return LinearPoint(solver.weights, zeros, problem.C, factor)

@@ -40,7 +40,9 @@ class ScaledNewton(LinearSolver):
         self._real = real_type(problem, problem.n_columns)
         about = part.block.table, self._used, part.charges[self._used], np.arange(problem.n_columns)
         values, self._centre = copied(problem, *about, self._real)
-        self._y, self._charges = (np.asarray(own[self._used], dtype=self._real) for own in (part.targets, part.charges))
+        self._y, self._charges = (
+            np.asarray(values[self._used], dtype=self._real) for values in (part.targets, part.charges)
+        )
         largest = np.abs(values).max(axis=0, initial=0.0)
         self._scales: Any = np.ldexp(np.ones_like(largest), -np.frexp(np.where(largest > 0.0, largest, 1.0))[1])
         self._table = np.ascontiguousarray(values * self._scales)
@@ -74,8 +76,8 @@ class ScaledNewton(LinearSolver):
         diagonal += np.where(diagonal > 0.0, LEVENBERG * diagonal, 1.0)
         linear = gradient - matrix @ u
         model = (part.astype(np.float64) for part in (matrix, linear, self._l1, u))
-        found = minimise_lasso(*model)
-        return found - u, self._l1 @ (np.abs(found) - np.abs(u)) + gradient @ (found - u)
+        newton_step = minimise_lasso(*model)
+        return newton_step - u, self._l1 @ (np.abs(newton_step) - np.abs(u)) + gradient @ (newton_step - u)
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make steps until half the slope along the next one is at most `tol`, or rounding prevents progress.
@@ -110,12 +112,12 @@ class ScaledNewton(LinearSolver):
         w = self._u * self._scales
         if problem.bias is Bias.FREE:
             w[-1] -= self._centre @ w[:-1]
-        own = np.zeros(problem.rows.n)
+        coefficients = np.zeros(problem.rows.n)
         with np.errstate(all="ignore"):
-            own[self._used] = (self._charges * self._y * self._shares(self._u)).astype(np.float64)
+            coefficients[self._used] = (self._charges * self._y * self._shares(self._u)).astype(np.float64)
         beta = problem.rows.numbers()
         (part,) = problem.row_parts()
-        beta[part.block.at] = problem.loss.feasible(own, part.targets, part.charges)
+        beta[part.block.at] = problem.loss.feasible(coefficients, part.targets, part.charges)
         make_feasible(problem, beta, column_lengths(problem), self._n_jobs)
         return w.astype(np.float64), beta
 

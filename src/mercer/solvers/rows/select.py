@@ -106,7 +106,7 @@ def solve(
         )
         peak = solver.memory_bytes
         for method in _followers(problem, best.evidence.beta) if has_other else ():
-            if best.ending is not Status.STALLED or best.found.is_close(tol):
+            if best.ending is not Status.STALLED or best.evaluation.is_close(tol):
                 break
             last = _follower(method, problem, best.evidence, monitor.raise_if_stopped, solver.n_iter, n_jobs)
             other = _run(problem, last, monitor, trace)
@@ -115,17 +115,17 @@ def solve(
                 *(other.evidence, replace(other.evidence, w=best.evidence.w)),
                 *(replace(one.evidence, beta=zeros, low=None, is_exact=False) for one in (best, other)),
             ]
-            reached = best.found.relative_gap
+            reached = best.evaluation.relative_gap
             best = min(
                 best._replace(ending=other.ending),
                 *(_Reached(*evaluated(pair, tol), other.ending) for pair in pairs),
-                key=lambda one: one.found.bound,
+                key=lambda one: one.evaluation.bound,
             )
             solver, peak = last, max(peak, last.memory_bytes)
             reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and {method} followed."
-        if continued is not None and not best.found.is_close(tol):
+        if continued is not None and not best.evaluation.is_close(tol):
             best = _no_worse_than(continued, best, tol)
-        onward = solver.point_reached() if best.ending in _LIMITS and not best.found.is_close(tol) else None
+        onward = solver.point_reached() if best.ending in _LIMITS and not best.evaluation.is_close(tol) else None
     run = LinearRun(solver.n_iter, monitor.seconds, trace, solver.name, reason, peak)
     return LinearSolution.certified(*best, tol, run, onward)
 
@@ -134,7 +134,7 @@ class _Reached(NamedTuple):
     """A point, its evaluation, and how the solver ended there."""
 
     evidence: LinearEvidence
-    found: Evaluation
+    evaluation: Evaluation
     ending: Status
 
 
@@ -177,7 +177,7 @@ def _no_worse_than(start: LinearSolution, reached: _Reached, tol: float) -> _Rea
     theirs = replace(ours, beta=start.beta, low=None, is_exact=False)
     pairs = (replace(ours, w=start.w), theirs, replace(theirs, w=start.w))
     others = (_Reached(*evaluated(pair, tol), reached.ending) for pair in pairs)
-    return min(reached, *others, key=lambda one: one.found.bound)
+    return min(reached, *others, key=lambda one: one.evaluation.bound)
 
 
 def _run(
@@ -197,14 +197,14 @@ def _run(
         w, beta = solver.solution()
         # The solver's problem may store the targets already.
         evidence = LinearEvidence(solver.problem, with_middle_bias(problem, w), beta)
-        evidence, found = evaluated(evidence, gap_tolerance(monitor.control))
-        return replace(evidence, problem=problem), found
+        evidence, evaluation = evaluated(evidence, gap_tolerance(monitor.control))
+        return replace(evidence, problem=problem), evaluation
 
     def steps(tol: float) -> Iterator[Step]:
         return _followed(solver, tol, after_step, max_idle)
 
-    evidence, found, ended = until_certified(solver, steps, monitor, trace, evaluate)
-    return _Reached(evidence, found, ended or Status.STALLED)
+    evidence, evaluation, ended = until_certified(solver, steps, monitor, trace, evaluate)
+    return _Reached(evidence, evaluation, ended or Status.STALLED)
 
 
 def _followed(

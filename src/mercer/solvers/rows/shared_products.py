@@ -81,10 +81,10 @@ class RowProducts:
         Several threads may call this at the same time. Each call works on one thread, and calls no callback.
         """
         gram = Gram(EvaluatedKernel(self._kernel), self._rows, memory_limit=self._memory_limit, n_jobs=1)
-        own = replace(control, callback=None, interruption=Interruption(part_of=control.interruption))
-        (found,) = finish([problem], [point], gram.beside(self._matrix.nbytes), own)
-        self.solver = found.solver
-        self.peak_bytes = max(self.peak_bytes, found.peak_memory_bytes)
+        quiet = replace(control, callback=None, interruption=Interruption(part_of=control.interruption))
+        (solution,) = finish([problem], [point], gram.beside(self._matrix.nbytes), quiet)
+        self.solver = solution.solver
+        self.peak_bytes = max(self.peak_bytes, solution.peak_memory_bytes)
         return stretch(problem, point)
 
 

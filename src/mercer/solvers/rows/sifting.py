@@ -89,11 +89,11 @@ class Sifting(LinearSolver):
         (part,) = problem.parts()
         z = times(self._table, problem.constant, w, self._n_jobs)
         sizes = np.abs(self._pull(problem.loss.coefficient(z, part.targets, part.charges)))
-        known, room = np.flatnonzero(w), self._room()
-        if known.size > problem.rows.n:  # more than there are at an optimum
-            known = known[:0]
-        sizes[known] = np.inf
-        return self._largest(sizes, min(max(first_size(problem), 2 * known.size), room))
+        nonzero, room = np.flatnonzero(w), self._room()
+        if nonzero.size > problem.rows.n:  # more than there are at an optimum
+            nonzero = nonzero[:0]
+        sizes[nonzero] = np.inf
+        return self._largest(sizes, min(max(first_size(problem), 2 * nonzero.size), room))
 
     def _pull(self, beta: FloatArray) -> FloatArray:
         return transposed_times(self._table, self.problem.constant, beta, self._n_jobs)
@@ -163,9 +163,13 @@ class Sifting(LinearSolver):
         """
         self._running = None
         point = solver.solution()
-        found = LinearEvidence(self.problem, *point).evaluate()
-        gap = found.bound / abs(found.primal) if found.primal and np.isfinite(found.gap) else found.relative_gap
-        values = found.primal, found.primal - found.gap
+        evaluation = LinearEvidence(self.problem, *point).evaluate()
+        gap = (
+            evaluation.bound / abs(evaluation.primal)
+            if evaluation.primal and np.isfinite(evaluation.gap)
+            else evaluation.relative_gap
+        )
+        values = evaluation.primal, evaluation.primal - evaluation.gap
         if gap <= max(self._gap, enough):
             self._point, self._gap, self._values = point, gap, values
             return
@@ -186,10 +190,10 @@ class Sifting(LinearSolver):
         problem = self.problem
         l1, sizes = problem.l1_weights, np.abs(self._pull(beta))
         excess = sizes - l1
-        own = self._columns
-        stays = (sizes[own] >= _INACTIVE * l1[own]) | (self._point[0][own] != 0.0)
-        self._columns = own[stays]
-        excess[own] = 0.0
+        columns = self._columns
+        stays = (sizes[columns] >= _INACTIVE * l1[columns]) | (self._point[0][columns] != 0.0)
+        self._columns = columns[stays]
+        excess[columns] = 0.0
         entering = np.flatnonzero(excess > 0.0)
         most = min(int(max(_FIRST_COLUMNS, _GROWTH * self._columns.size)), self._room() - self._columns.size)
         if not entering.size or most <= 0:

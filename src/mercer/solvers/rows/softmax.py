@@ -63,12 +63,12 @@ def solve_softmax(
     with blas_threads(problem.rows.n * problem.n_columns * problem.n_classes), control.interruption:
         check = monitor.raise_if_stopped
         shifted, first = shifted_columns(problem, memory_limit), None if start is None else start.w
-        own, centre = (problem, None) if shifted is None else shifted
+        shifted_problem, centre = (problem, None) if shifted is None else shifted
         if first is not None and centre is not None:
             first = np.vstack([first[:-1], first[-1] + centre @ first[:-1]])
         kind = SoftmaxLasso if problem.l1_ratio else SoftmaxNewton
         kind = kind if problem.is_penalised else LikelihoodNewton
-        solver = kind(own, first, check, memory_limit or None, n_jobs)
+        solver = kind(shifted_problem, first, check, memory_limit or None, n_jobs)
         trace: list[TraceRow] = []
 
         def evaluate() -> tuple[SoftmaxEvidence, Evaluation]:

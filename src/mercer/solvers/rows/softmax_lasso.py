@@ -164,7 +164,7 @@ class SoftmaxLasso(SoftmaxNewton):
         self.check()
         part, r = self.part, self.problem.l1_ratio
         shares = self.shares()[0]
-        whole, beta = self.whole(shares), beta_of(shares, part.codes, part.charges)
+        all_shares, beta = self.all_shares(shares), beta_of(shares, part.codes, part.charges)
         groups = [(int(k), np.flatnonzero(classes == k)) for k in np.unique(classes)]
         tables = [self._table_of(columns[at]) for _, at in groups]
         m = classes.size
@@ -173,7 +173,7 @@ class SoftmaxLasso(SoftmaxNewton):
             pull[at] = np.asarray(tables[number].T @ beta[:, k]).ravel()
             for other in range(number + 1):
                 second, there = groups[other]
-                bends = part.charges * whole[:, k] * ((1.0 if k == second else 0.0) - whole[:, second])
+                bends = part.charges * all_shares[:, k] * ((1.0 if k == second else 0.0) - all_shares[:, second])
                 block = self._products(tables[number], bends, tables[other])
                 matrix[np.ix_(at, there)] = block
                 matrix[np.ix_(there, at)] = block.T
@@ -186,14 +186,14 @@ class SoftmaxLasso(SoftmaxNewton):
         u = w / scales
         gradient = ((1.0 - r) * counted * w) * scales - pull
         penalty = r * counted * scales
-        found = self._model_minimum(matrix, gradient, penalty, u)
-        model = float(gradient @ (found - u)) + float(penalty @ (np.abs(found) - np.abs(u)))
+        minimum = self._model_minimum(matrix, gradient, penalty, u)
+        model = float(gradient @ (minimum - u)) + float(penalty @ (np.abs(minimum) - np.abs(u)))
         if not model < 0.0:
             return False
         change = np.zeros_like(self.z)
         for (k, at), table in zip(groups, tables, strict=True):
-            change[:, k] = table @ (found - u)[at]
-        return self._go((columns, classes), w, found * scales, change, model)
+            change[:, k] = table @ (minimum - u)[at]
+        return self._go((columns, classes), w, minimum * scales, change, model)
 
     def _step_on_signs(self) -> bool:
         """Make a Newton step for all weights that are not 0, found by conjugate gradients, up to a change of signs.
@@ -201,15 +201,18 @@ class SoftmaxLasso(SoftmaxNewton):
         Blocks that are visited in turn find the signs, but are slow where columns of several blocks nearly depend on
         each other.
         """
-        part, r, known = self.part, self.problem.l1_ratio, (self.w != 0.0) | (self.counted == 0.0)
+        part, r, is_free = self.part, self.problem.l1_ratio, (self.w != 0.0) | (self.counted == 0.0)
         if self._has_free_bias:
-            known[-1, 0] = False
-        columns, classes = np.nonzero(known)
+            is_free[-1, 0] = False
+        columns, classes = np.nonzero(is_free)
         at = columns, classes
-        whole = self.whole(self.shares()[0])
+        all_shares = self.all_shares(self.shares()[0])
         scales, counted, w = self._scales[columns], self.counted[columns, 0], self.w[at]
         squares = transposed_times(
-            self._squares, np.square(self.problem.constant), part.charges[:, None] * whole * (1.0 - whole), self.n_jobs
+            self._squares,
+            np.square(self.problem.constant),
+            part.charges[:, None] * all_shares * (1.0 - all_shares),
+            self.n_jobs,
         )[at] * np.square(scales)
         weight = (1.0 - r) * counted * np.square(scales)
         safe = np.where(weight + squares > 0.0, weight + squares, 1.0)
@@ -220,7 +223,7 @@ class SoftmaxLasso(SoftmaxNewton):
             return d
 
         def product(vector: FloatArray) -> FloatArray:
-            return np.asarray(weight * vector + scales * self.bent(whole, spread(vector))[at])
+            return np.asarray(weight * vector + scales * self.bent(all_shares, spread(vector))[at])
 
         beta = beta_of(self.shares()[0], part.codes, part.charges)
         u, penalty = w / scales, r * counted * scales
@@ -247,10 +250,10 @@ class SoftmaxLasso(SoftmaxNewton):
             moved = self.w.copy()
             moved[at] = aim if length == 1.0 else w + length * step
             z = self.z + length * change
-            known = shares_of(z, part.codes)
-            reached = inner(part.charges, known[1]) + self._penalty_of(moved)
+            shares = shares_of(z, part.codes)
+            reached = inner(part.charges, shares[1]) + self._penalty_of(moved)
             if reached <= value + _DECREASE * length * model + 1e-15 * abs(value):
-                self.w, self.z, self._known = moved, z, known
+                self.w, self.z, self._evaluated = moved, z, shares
                 return True
             length *= 0.5
         return False
@@ -284,10 +287,10 @@ class SoftmaxLasso(SoftmaxNewton):
         if not isinstance(first, np.ndarray):
             self.check()
             return np.asarray((first.T @ sp.csc_array(second.multiply(bends[:, None]))).toarray())
-        n, found = first.shape[0], np.zeros((first.shape[1], second.shape[1]))
-        height = max(1, _WORK // max(1, found.size))
+        n, products = first.shape[0], np.zeros((first.shape[1], second.shape[1]))
+        height = max(1, _WORK // max(1, products.size))
         for top in range(0, n, height):
             self.check()
             rows = slice(top, top + height)
-            found += first[rows].T @ (second[rows] * bends[rows, None])
-        return found
+            products += first[rows].T @ (second[rows] * bends[rows, None])
+        return products

@@ -81,7 +81,7 @@ class SoftmaxNewton:
         self.w = np.zeros(shape) if start is None else start - start.mean(axis=1, keepdims=True)
         self.z = np.zeros((problem.rows.n, problem.n_classes))
         self.n_iter = 0
-        self._known: tuple[FloatArray, FloatArray] | None = None
+        self._evaluated: tuple[FloatArray, FloatArray] | None = None
         self._lengths = column_lengths(problem)
         self._scales = scales_of(problem, self._lengths)
         self._factor: Callable[[FloatArray], FloatArray] | None = None
@@ -144,9 +144,9 @@ class SoftmaxNewton:
 
     def shares(self) -> tuple[FloatArray, FloatArray]:
         """Return the shares of the other classes and the losses at the point, computed once."""
-        if self._known is None:
-            self._known = shares_of(self.z, self.part.codes)
-        return self._known
+        if self._evaluated is None:
+            self._evaluated = shares_of(self.z, self.part.codes)
+        return self._evaluated
 
     def balance(self, most: int) -> None:
         """Move the biases to where the sums of the coefficients are 0, by Newton's method."""
@@ -161,9 +161,9 @@ class SoftmaxNewton:
             missing = beta_of(shares, part.codes, part.charges).sum(axis=0)
             if np.abs(missing).max() <= _BALANCED * mass:
                 return
-            whole = self.whole(shares)
-            second = -(whole.T * part.charges) @ whole
-            bends = part.charges @ whole
+            all_shares = self.all_shares(shares)
+            second = -(all_shares.T * part.charges) @ all_shares
+            bends = part.charges @ all_shares
             second.flat[:: n_classes + 1] += bends + 1e-14 * mass
             step = np.linalg.lstsq(second + bends.mean() / n_classes, missing, rcond=1e-14)[0]
             step -= step.mean()
@@ -174,7 +174,7 @@ class SoftmaxNewton:
                 step *= 0.25
             else:
                 return
-            self.z, self._known = self.z + step, moved
+            self.z, self._evaluated = self.z + step, moved
             self.w[-1] += step / self.problem.constant
 
     def sweep(self) -> SweepValues:
@@ -193,13 +193,13 @@ class SoftmaxNewton:
     def move(self, swept: SweepValues, direction: FloatArray, change: FloatArray) -> bool:
         """Make a Newton step with a line search, which changes z by `change`; return whether the point has moved."""
         part = self.part
-        known: tuple[float, tuple[FloatArray, FloatArray]] | None = None
+        evaluated: tuple[float, tuple[FloatArray, FloatArray]] | None = None
 
         def slope(length: float) -> float:
-            nonlocal known
+            nonlocal evaluated
             self.check()
-            known = length, shares_of(self.z + length * change, part.codes)
-            beta = beta_of(known[1][0], part.codes, part.charges)
+            evaluated = length, shares_of(self.z + length * change, part.codes)
+            beta = beta_of(evaluated[1][0], part.codes, part.charges)
             return inner((self.counted * (self.w + length * direction)).ravel(), direction.ravel()) - inner(
                 beta.ravel(), change.ravel()
             )
@@ -213,27 +213,27 @@ class SoftmaxNewton:
             return False
         self.w = self.w + length * direction
         self.z = self.z + length * change
-        self._known = known[1] if known is not None and known[0] == length else None
+        self._evaluated = evaluated[1] if evaluated is not None and evaluated[0] == length else None
         return True
 
-    def whole(self, shares: FloatArray) -> FloatArray:
+    def all_shares(self, shares: FloatArray) -> FloatArray:
         """Return the probabilities of all classes, (n, K), from those of the other classes."""
-        whole = shares.copy()
-        whole[np.arange(self.part.codes.size), self.part.codes] = 1.0 - shares.sum(axis=1)
-        return whole
+        all_shares = shares.copy()
+        all_shares[np.arange(self.part.codes.size), self.part.codes] = 1.0 - shares.sum(axis=1)
+        return all_shares
 
     def direction(self, swept: SweepValues, forcing: float) -> FloatArray:
         """Return about minus the inverse of the second derivatives times the gradient, (q, K)."""
-        part, shape, whole = self.part, self.w.shape, self.whole(swept.shares)
+        part, shape, all_shares = self.part, self.w.shape, self.all_shares(swept.shares)
         right = swept.v - self.counted * self.w
         if self._costs.is_small:
-            return self._solved(whole, right)
-        curvature = part.charges * np.maximum(0.0, 1.0 - np.square(whole).sum(axis=1)) / (shape[1] - 1.0)
+            return self._solved(all_shares, right)
+        curvature = part.charges * np.maximum(0.0, 1.0 - np.square(all_shares).sum(axis=1)) / (shape[1] - 1.0)
 
         def product(flat: FloatArray) -> FloatArray:
             d = flat.reshape(shape)
             self._spent += self._costs.product
-            return (self.counted * d + self.bent(whole, d)).ravel()
+            return (self.counted * d + self.bent(all_shares, d)).ravel()
 
         costs, solution, is_bought = self._costs, np.zeros(right.size), False
         for _ in range(2):
@@ -247,23 +247,23 @@ class SoftmaxNewton:
             solution = conjugate_gradients(product, right.ravel(), self._preconditioner(curvature), **about)
             if is_bought or not costs.fits or self._spent < costs.factor:
                 break
-        found = solution.reshape(shape)
-        return found - found.mean(axis=1, keepdims=True)
+        direction = solution.reshape(shape)
+        return direction - direction.mean(axis=1, keepdims=True)
 
-    def bent(self, whole: FloatArray, d: FloatArray) -> FloatArray:
+    def bent(self, all_shares: FloatArray, d: FloatArray) -> FloatArray:
         """Return the product of the second derivatives of the losses with d, (q, K)."""
         part, image = self.part, np.zeros(d.shape)
         for rows, table in row_blocks(part.block.table, 2 * d.shape[1]):
             self.check()
             moved = times_rows(table, self.problem.constant, d, self.n_jobs)
-            own = whole[rows]
-            moved -= np.einsum("ik,ik->i", own, moved)[:, None]
-            moved *= own
+            block_shares = all_shares[rows]
+            moved -= np.einsum("ik,ik->i", block_shares, moved)[:, None]
+            moved *= block_shares
             moved *= part.charges[rows, None]
             image += transposed_times(table, self.problem.constant, moved, self.n_jobs)
         return image
 
-    def _solved(self, whole: FloatArray, right: FloatArray) -> FloatArray:
+    def _solved(self, all_shares: FloatArray, right: FloatArray) -> FloatArray:
         """Return the product of `right` with the inverse of the second derivatives, from their matrix.
 
         The losses do not depend on the sum of the weights over the classes, which is 0. The second derivatives for this
@@ -275,7 +275,7 @@ class SoftmaxNewton:
         for k in range(n_classes):
             for other in range(k + 1):
                 block = np.zeros((q, q))
-                bends = whole[:, k] * (1.0 - whole[:, k] if k == other else -whole[:, other])
+                bends = all_shares[:, k] * (1.0 - all_shares[:, k] if k == other else -all_shares[:, other])
                 add_gram(self.part.block.table, self.problem.constant, charges * bends, scales, block, self.n_jobs)
                 if k == other:
                     block.flat[:: q + 1] += self.counted[:, 0] * np.square(scales)
@@ -283,8 +283,8 @@ class SoftmaxNewton:
         largest = np.einsum("kjkj->j", matrix) / n_classes
         np.einsum("kjlj->jkl", matrix)[:] += (largest / n_classes)[:, None, None]
         solved = solve_positive(matrix.reshape(n_classes * q, n_classes * q), (right * scales[:, None]).T.ravel())
-        found = solved.reshape(n_classes, q).T * scales[:, None]
-        return found - found.mean(axis=1, keepdims=True)
+        product = solved.reshape(n_classes, q).T * scales[:, None]
+        return product - product.mean(axis=1, keepdims=True)
 
     def _preconditioner(self, curvature: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the product with an approximate inverse of the second derivatives."""
@@ -376,8 +376,8 @@ class _Costs(NamedTuple):
         size = min(n, q)
         fits = size <= _MOST_FACTORED and 16.0 * size * size <= spare
         unknowns, dense = q * n_classes, values * q if isinstance(table, np.ndarray) else gram
-        own = (n_classes + 1.0) * n_classes / 2.0 * dense / 2.0 + unknowns**3 / 3.0
-        is_small = own <= _SMALL and unknowns <= _MOST_UNKNOWNS
+        operations = (n_classes + 1.0) * n_classes / 2.0 * dense / 2.0 + unknowns**3 / 3.0
+        is_small = operations <= _SMALL and unknowns <= _MOST_UNKNOWNS
         return cls(2.0 * (values + 8.0 * n) * n_classes, gram + size**3 / 3.0, by_columns, fits, is_small)
 
 

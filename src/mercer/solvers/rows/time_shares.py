@@ -30,19 +30,19 @@ def in_turns(problems: Sequence[LinearProblem], control: Control, train: Train) 
     turn. Machines for which no time is left are f = 0, so that the limit holds for any number of classes.
     """
     monitor, n_problems = SolverMonitor(control), len(problems)
-    found: list[LinearSolution | None] = [None] * n_problems
+    solutions: list[LinearSolution | None] = [None] * n_problems
     waiting = list(range(n_problems))
     while waiting:
         cut = []
         for place, number in enumerate(waiting):
-            ending, earlier = monitor.stop_reason, found[number]
+            ending, earlier = monitor.stop_reason, solutions[number]
             if ending is not None and (number or place):  # the first one says why it ended
                 break
             left = monitor.left().for_machine(number, n_problems)
             if left.limits.max_seconds is not None:
                 share = left.limits.max_seconds / (len(waiting) - place)
                 left = left.with_limits(replace(left.limits, max_seconds=share))
-            found[number] = one = train(number, left, earlier)
+            solutions[number] = one = train(number, left, earlier)
             if one.certificate.status is Status.TIME_LIMIT:
                 cut.append(number)
         else:
@@ -51,8 +51,10 @@ def in_turns(problems: Sequence[LinearProblem], control: Control, train: Train) 
         break
     ending = monitor.stop_reason or Status.TIME_LIMIT
     tol = gap_tolerance(control)
-    rest = iter(_untrained([problem for problem, one in zip(problems, found, strict=True) if one is None], ending, tol))
-    return [next(rest) if one is None else one for one in found]
+    rest = iter(
+        _untrained([problem for problem, one in zip(problems, solutions, strict=True) if one is None], ending, tol)
+    )
+    return [next(rest) if one is None else one for one in solutions]
 
 
 def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) -> list[LinearSolution]:
@@ -61,7 +63,7 @@ def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) ->
     The objective is the loss of f = 0, and the lower bound is that of dual coefficients of 0, which is 0. The labels
     are read once for all classes of a table.
     """
-    found = list[LinearSolution]()
+    solutions = list[LinearSolution]()
     masses = _masses(problems[0]) if problems and problems[0].loss.classifies else None
     for problem in problems:
         w, beta = np.zeros(problem.n_columns), np.broadcast_to(np.zeros(1), problem.rows.n)
@@ -71,17 +73,17 @@ def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) ->
         conditions, dual = _conditions_at_zero(problem), 0.0 if is_hard else None
         at_zero = Evaluation(loss, loss, rounding, 0.0, 0.0, np.zeros(1), kkt=conditions, dual=dual)
         run = LinearRun(0, 0.0, [], "no step", "The limits left no time for this machine.", w.nbytes)
-        found.append(LinearSolution.certified(LinearEvidence(problem, w, beta), at_zero, ending, tol, run))
-    return found
+        solutions.append(LinearSolution.certified(LinearEvidence(problem, w, beta), at_zero, ending, tol, run))
+    return solutions
 
 
 def _conditions_at_zero(problem: LinearProblem) -> KKTNumbers | None:
     """Return the KKT violation of f = 0 and of dual coefficients of 0; None for regression and logistic loss."""
     zeros = np.zeros(2)
-    found = problem.loss.conditions(zeros, zeros, np.array([-1.0, 1.0]), np.ones(2))
-    if found is None or not problem.loss.classifies:
+    conditions = problem.loss.conditions(zeros, zeros, np.array([-1.0, 1.0]), np.ones(2))
+    if conditions is None or not problem.loss.classifies:
         return None
-    return KKTNumbers(found.violation(has_free_bias=problem.bias is Bias.FREE), 0, 0)
+    return KKTNumbers(conditions.violation(has_free_bias=problem.bias is Bias.FREE), 0, 0)
 
 
 def _masses(problem: LinearProblem) -> FloatArray:
@@ -90,9 +92,11 @@ def _masses(problem: LinearProblem) -> FloatArray:
     for block in problem.rows.blocks_of_numbers():
         counted = block.weights > 0.0
         weights = np.asarray(block.weights[counted], dtype=np.float64)
-        own: FloatArray = np.bincount(block.labels[counted].astype(np.intp), weights, masses.size).astype(np.float64)
-        own[: masses.size] += masses
-        masses = own
+        class_masses: FloatArray = np.bincount(block.labels[counted].astype(np.intp), weights, masses.size).astype(
+            np.float64
+        )
+        class_masses[: masses.size] += masses
+        masses = class_masses
     return masses
 
 

@@ -53,9 +53,9 @@ class CoefficientEvidence(RowsEvidence):
     memory_limit: int | None = None
     convex: bool = True  # for every kernel, because margins are linear in alpha
 
-    def examples(self, whole: Any = None) -> Any:
+    def examples(self, full_gram: Any = None) -> Any:
         """Raise a TypeError; see :meth:`mercer.Certificate.examples`."""
-        del whole
+        del full_gram
         raise TypeError(
             "examples() is for machines whose penalty is ||w||². GradientKernelSVC penalises the squares of its "
             "coefficients, so that a coefficient says nothing of its row's margin. Compute the slacks from "
@@ -67,15 +67,15 @@ class CoefficientEvidence(RowsEvidence):
         gram = self.gram(independent=independent, fitted=fitted)
         y, s, point = self.y, self.weights, self.point
         beta = s * point.alpha * y
-        found = finite(gram.kernel, gram.matvec(np.column_stack([beta, y * point.multipliers])))
-        values = found[:, 0] + point.bias
+        products = finite(gram.kernel, gram.matvec(np.column_stack([beta, y * point.multipliers])))
+        values = products[:, 0] + point.bias
         primal = _primal(y, s, self.penalty, point.alpha, values)
-        dual = _dual(y, s, self.penalty, point.multipliers, found[:, 1])
+        dual = _dual(y, s, self.penalty, point.multipliers, products[:, 1])
         errors = [
-            rounding_error(gram, gram.value_bound(), own, at)
-            for own, at in ((beta, values), (y * point.multipliers, found[:, 1]))
+            rounding_error(gram, gram.value_bound(), coefficients, at)
+            for coefficients, at in ((beta, values), (y * point.multipliers, products[:, 1]))
         ]
-        slopes = float(s @ (y * values < 1.0 + errors[0])), float(s @ np.maximum(0.0, y * found[:, 1] + errors[1]))
+        slopes = float(s @ (y * values < 1.0 + errors[0])), float(s @ np.maximum(0.0, y * products[:, 1] + errors[1]))
         of_sums = float(rounding_of_objectives(0.0, 0.0, 0.0, primal, y.size))
         of_dual = slopes[1] / self.penalty * errors[1] + of_sums
         return Evaluation(
@@ -175,7 +175,7 @@ def minimise(
 
 
 def loo_values(
-    found: Descended,
+    descended: Descended,
     y: FloatArray,
     gram: Gram,
     weights: FloatArray,
@@ -191,7 +191,7 @@ def loo_values(
 
     Parameters
     ----------
-    found : Descended
+    descended : Descended
         The result of :func:`minimise` on the same rows, weights and penalty, to a relative gap of `tol`. The machines
         without a row are solved to the same gap, or as far as rounding allows.
     check : callable, optional
@@ -204,18 +204,18 @@ def loo_values(
     product = KernelProduct(gram, check)
     for _ in product.prepare():
         check()
-    kernel_sum = product(found.beta)
+    kernel_sum = product(descended.beta)
     values = np.empty(y.size)
-    for row in np.flatnonzero((found.alpha == 0.0) & (found.multipliers == 0.0)):
+    for row in np.flatnonzero((descended.alpha == 0.0) & (descended.multipliers == 0.0)):
         others = np.delete(np.arange(y.size), row)
         values[row] = kernel_sum[row] + best_bias(y[others], weights[others], kernel_sum[others])
-    for row in np.flatnonzero((found.alpha > 0.0) | (found.multipliers > 0.0)):
+    for row in np.flatnonzero((descended.alpha > 0.0) | (descended.multipliers > 0.0)):
         others = np.delete(np.arange(y.size), row)
 
         def of_others(vector: FloatArray, row: Any = row, others: IndexArray = others) -> FloatArray:
             return product(np.insert(vector, row, 0.0))[others]
 
-        point = Point(found.alpha[others], found.bias, found.multipliers[others])
+        point = Point(descended.alpha[others], descended.bias, descended.multipliers[others])
         for _ in ascend(y[others], weights[others], penalty, of_others, point, tol):
             check()
         beta = np.insert(weights[others] * point.alpha * y[others], row, 0.0)

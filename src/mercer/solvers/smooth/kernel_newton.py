@@ -120,8 +120,8 @@ def _newton(objective: Objective, gram: Gram, product: KernelProduct, point: Poi
         rounding = 64.0 * np.finfo(np.float64).eps * max(1.0, abs(value))
         damping = _DAMPING * (squared / steepest) ** 0.25 * lengths
         direction = None
-        for found in _direction(objective, product, f, gradient, drift, violation, tol, rounding, damping):
-            direction = found
+        for progress in _direction(objective, product, f, gradient, drift, violation, tol, rounding, damping):
+            direction = progress
             yield here
         assert direction is not None
         d, shift, moved = direction
@@ -261,14 +261,14 @@ class KernelProduct:
         hundred times longer, because its threads wait for each other.
         """
         if self._matrix is None:
-            found = self._gram.matvec(vectors, check=self._check)
-            return finite(self._gram.kernel, found) if np.isfinite(vectors).all() else found
+            products = self._gram.matvec(vectors, check=self._check)
+            return finite(self._gram.kernel, products) if np.isfinite(vectors).all() else products
         if vectors.ndim == 2 and vectors.shape[1] > 1:
-            found = np.empty_like(vectors)
+            products = np.empty_like(vectors)
             height = max(_LEAST_ROWS, WORK // (_MEMORY_BOUND * vectors.size))
             for first in range(0, len(vectors), height):
                 part = slice(first, first + height)
-                np.matmul(self._matrix[part], vectors, out=found[part])
+                np.matmul(self._matrix[part], vectors, out=products[part])
                 self._check()
-            return found
+            return products
         return combined(self._matrix, np.arange(self._gram.n), None, vectors, self._gram.n_threads)

@@ -67,20 +67,24 @@ def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray
     constant = np.abs(centred).max(axis=0, initial=0.0) <= _CONSTANT * np.abs(rows).max(axis=0, initial=0.0)
     table = roots * np.where(constant, 0.0, centred)
     left, s, right = abandonable(lambda: svd(table, full_matrices=False, check_finite=False))  # Ctrl-C stops it
-    known = s > max(rows.shape) * _EPS * s.max(initial=0.0)
-    safe = np.where(known, s, 1.0)
-    shrink = np.where(known, 1.0 / (safe + penalty / safe), 0.0)
+    is_positive = s > max(rows.shape) * _EPS * s.max(initial=0.0)
+    safe = np.where(is_positive, s, 1.0)
+    shrink = np.where(is_positive, 1.0 / (safe + penalty / safe), 0.0)
     w = right.T @ (shrink[:, None] * (left.T @ (roots * (Y - level))))
     w[constant] = 0.0  # division by the scale of a constant column would amplify rounding
     bias = level - weights / total @ rows @ w
     leverages = weights / total + np.square(left) @ (shrink * s)
     free = 1.0 - leverages
     residuals = Y - level - centred @ w
-    alone = 1.0 - weights / total - np.square(left[:, known]).sum(axis=1) <= _ALONE
+    alone = 1.0 - weights / total - np.square(left[:, is_positive]).sum(axis=1) <= _ALONE
     left_out = np.where(alone, 0.0, 1.0)[:, None] * residuals / np.where(alone, 1.0, free)[:, None]
     if alone.any():
-        own = left[alone][:, known] / (np.square(s[known]) + penalty)
-        ratio = own @ (left[:, known].T @ (roots * (Y - level))) / (own * left[alone][:, known]).sum(axis=1)[:, None]
+        scaled = left[alone][:, is_positive] / (np.square(s[is_positive]) + penalty)
+        ratio = (
+            scaled
+            @ (left[:, is_positive].T @ (roots * (Y - level)))
+            / (scaled * left[alone][:, is_positive]).sum(axis=1)[:, None]
+        )
         left_out[alone] = ratio / roots[alone]
     objective = Objective(Squared(Y), weights, np.full(Y.shape[1], penalty), True)
     evidence = LeastSquaresEvidence(objective, rows, w, bias)

@@ -11,7 +11,7 @@ from mercer.kernels import RBF, Kernel, Linear
 
 
 def nearest(
-    kernel: Kernel, data: Data, prototypes: Data, own: FloatArray, count: int, *, n_jobs: int | None = None
+    kernel: Kernel, data: Data, prototypes: Data, norms: FloatArray, count: int, *, n_jobs: int | None = None
 ) -> tuple[FloatArray, IndexArray]:
     """Return the squared distances to the `count` nearest prototypes, and their indices, each (m, count).
 
@@ -22,7 +22,7 @@ def nearest(
     data : Data
         The m rows whose neighbours are searched.
     prototypes : Data
-    own : ndarray of shape (n_prototypes,)
+    norms : ndarray of shape (n_prototypes,)
         k(z, z) of each prototype.
     count : int
     n_jobs : int, optional
@@ -44,19 +44,19 @@ def nearest(
 
         assert isinstance(data, Vectors)
         assert isinstance(prototypes, Vectors)
-        found = NearestNeighbors(n_neighbors=count, n_jobs=n_jobs).fit(prototypes.float64())
-        distances, indices = found.kneighbors(data.float64())
+        neighbours = NearestNeighbors(n_neighbors=count, n_jobs=n_jobs).fit(prototypes.float64())
+        distances, indices = neighbours.kneighbors(data.float64())
         squares = np.square(distances)
         return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
     squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
     lengths = kernel.diag(data)
     for part, block in blocks(kernel, data.like(prototypes), prototypes, n_jobs=n_jobs):
-        squares[part], indices[part] = _first(own - 2.0 * block, count)
+        squares[part], indices[part] = _first(norms - 2.0 * block, count)
     return squares + lengths[:, None], indices
 
 
 def nearest_by_values(
-    data: Precomputed, columns: IndexArray, own: FloatArray, count: int
+    data: Precomputed, columns: IndexArray, norms: FloatArray, count: int
 ) -> tuple[FloatArray, IndexArray]:
     """Return the same as :func:`nearest` for rows of kernel values; `columns` are the columns of the prototypes.
 
@@ -66,7 +66,7 @@ def nearest_by_values(
     height = max(1, BLOCK_VALUES // max(1, columns.size))
     for first in range(0, data.n, height):
         part = slice(first, min(first + height, data.n))
-        squares[part], indices[part] = _first(own - 2.0 * data.rows(part).values(columns), count)
+        squares[part], indices[part] = _first(norms - 2.0 * data.rows(part).values(columns), count)
     return squares, indices
 
 

@@ -93,28 +93,28 @@ def solve(
     loss, weights, penalty, has_bias = objective.loss, objective.weights, objective.penalty, objective.has_bias
     assert isinstance(loss, Squared)
     began, before, Y = time.perf_counter(), gram.n_values, loss.y
-    found, number_bytes, definite = None, 8, True
+    solution, number_bytes, definite = None, 8, True
     with _blas(n_jobs, gram.n):
         if (penalty == penalty[0]).all():
             ridge = penalty[0] / weights
             if _suits_single_precision(gram, ridge):
-                found, number_bytes = _refined(gram, ridge, Y, has_bias, memory_limit, check), 4
-            if found is None:
+                solution, number_bytes = _refined(gram, ridge, Y, has_bias, memory_limit, check), 4
+            if solution is None:
                 factor, number_bytes = _factor(gram, ridge, memory_limit, check), 8
                 if factor is not None:
-                    found = _substitute(factor, Y, has_bias, check=check)
+                    solution = _substitute(factor, Y, has_bias, check=check)
                     del factor
-        if found is None and has_bias:
+        if solution is None and has_bias:
             number_bytes, definite = 24, False
             both = Spectrum.bordered(gram, weights, penalty[0], memory_limit, check).solve(
                 np.vstack([Y, np.zeros_like(Y[:1])]), 0.0 * penalty
             )
-            found = np.ascontiguousarray(both[:-1]), both[-1]
-        elif found is None:
+            solution = np.ascontiguousarray(both[:-1]), both[-1]
+        elif solution is None:
             spectrum, number_bytes = Spectrum.of(gram, weights, memory_limit, check), 24
             definite = bool((spectrum.values[0] + penalty > spectrum.cut).all())
-            found = spectrum.solve(Y, penalty), np.zeros(Y.shape[1])
-    beta, bias = found
+            solution = spectrum.solve(Y, penalty), np.zeros(Y.shape[1])
+    beta, bias = solution
     convex = gram.is_convex
     evaluation = evaluate(objective, gram, beta, bias)
     certificate = certify(
@@ -166,9 +166,9 @@ def leave_one_out(
             border = ones[:, 0]
         diagonal = np.concatenate([np.einsum("ij,ij->j", chunk, chunk) for _, chunk in inverse_columns(factor, check)])
     if border is not None:  # correct for the bias
-        own = diagonal - np.square(border) / border.sum()
+        inverse_diagonal = diagonal - np.square(border) / border.sum()
         # NaN if the bordered system without the row is singular
-        diagonal = np.where(own > _VANISHED * diagonal, own, np.nan)
+        diagonal = np.where(inverse_diagonal > _VANISHED * diagonal, inverse_diagonal, np.nan)
     return _loo_residuals(solved.beta, diagonal[:, None])
 
 
@@ -235,10 +235,10 @@ def _substitute(
 ) -> tuple[FloatArray, FloatArray]:
     """Return coefficients and biases; with a bias, the coefficients have sum -`total`."""
     n, n_targets = Y.shape
-    found = np.array(np.column_stack([Y, np.ones(n)]) if has_bias else Y, dtype=factor.dtype, order="C")
-    solve_lower(factor, found, check)
-    solve_upper(factor, found, check)
-    solution = np.ascontiguousarray(found, dtype=np.float64)
+    solved = np.array(np.column_stack([Y, np.ones(n)]) if has_bias else Y, dtype=factor.dtype, order="C")
+    solve_lower(factor, solved, check)
+    solve_upper(factor, solved, check)
+    solution = np.ascontiguousarray(solved, dtype=np.float64)
     if not has_bias:
         return solution, np.zeros(n_targets)
     border = solution[:, -1]
@@ -329,8 +329,8 @@ class Spectrum:
         for first in range(0, self.values.size, _STRIP):  # in strips, so that no second n × n matrix is needed
             part = slice(first, first + _STRIP)
             squares = np.square(self.roots[part, None] * self.vectors[part])
-            found, terms = squares @ inverses, squares @ np.abs(inverses)
-            diagonal[part] = np.where(np.abs(found) > _VANISHED * terms, found, np.nan)
+            values, terms = squares @ inverses, squares @ np.abs(inverses)
+            diagonal[part] = np.where(np.abs(values) > _VANISHED * terms, values, np.nan)
         return diagonal
 
 
@@ -400,9 +400,9 @@ def path(
     for at in np.flatnonzero(~clear):
         each = np.full(Y.shape[1], penalties[at])
         objective, about = Objective(Squared(Y), weights, each, has_bias=False), (n_jobs, memory_limit, check)
-        found = solve(gram, objective, *about)
-        coefficients[at], solved[at] = found.beta, found.certificate.status in (Status.OPTIMAL, Status.STATIONARY)
-        residuals = leave_one_out(gram, found, *about)
+        solution = solve(gram, objective, *about)
+        coefficients[at], solved[at] = solution.beta, solution.certificate.status in (Status.OPTIMAL, Status.STATIONARY)
+        residuals = leave_one_out(gram, solution, *about)
         errors[at] = weights @ np.square(residuals) / weights.sum()
     total = np.where(np.isfinite(errors), errors, np.inf).sum(axis=1)
     ties = np.flatnonzero(total == total.min())

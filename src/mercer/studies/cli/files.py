@@ -88,8 +88,8 @@ def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model:
     with ended_by_ctrl_c():
         from mercer.studies.models import read_table
 
-    as_text, known = known_reading(text, model)
-    table = read_table(path, text_columns=as_text, **reading, **known)
+    as_text, model_reading = known_reading(text, model)
+    table = read_table(path, text_columns=as_text, **reading, **model_reading)
     table = table if model is None else model.with_classes(table)
     for name in text:
         table[name]  # raises a TableError that suggests similar names
@@ -100,10 +100,10 @@ def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model:
 
 def known_reading(text: Iterable[str], model: Model | None) -> tuple[set[str], dict[str, Any]]:
     """Return the columns that are text, and what a model says about the reading of a table."""
-    as_text, known = set(text), dict[str, Any]()
+    as_text, options = set(text), dict[str, Any]()
     if model is not None:
-        known = {"known": model.reading, "number_columns": model.encoder.number_columns}
+        options = {"known": model.reading, "number_columns": model.encoder.number_columns}
         as_text |= set(model.encoder.text_columns)
         if model.target is not None and model.prediction_kind.is_text:
             as_text.add(model.target)
-    return as_text, known
+    return as_text, options

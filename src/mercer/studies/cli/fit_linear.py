@@ -64,8 +64,8 @@ def fit_linear(
         say("note", str(note))
     target = target_of(head, target)
     of_file = FileTarget(table, target, head if weights is None else head.without([weights]), how, memory)
-    found = of_file.task(machine, task)
-    name = machine or USUAL_STREAMED[found]
+    trained = of_file.task(machine, task)
+    name = machine or USUAL_STREAMED[trained]
     check_options(name, named=machine is not None)
     in_columns = head.sparse is None
     if scale and not in_columns:
@@ -78,7 +78,7 @@ def fit_linear(
         "drop": _dropped(of_file, columns) if in_columns else columns["drop"],
         "categorical": columns["categorical"],
         "scale": in_columns and scale is not False,
-        "scale_target": found != "classification",
+        "scale_target": trained != "classification",
         "missing": columns["missing"],
         "max_levels": columns["max_levels"],
         "zero_based": not in_columns,
@@ -151,9 +151,9 @@ def _refuse_other_options(machine: str | None, cache: str | None) -> None:
         raise click.UsageError(
             f"--machine {machine} needs its rows in memory: leave --linear out, or train {', '.join(STREAMED)}", context
         )
-    known = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {"cost"}
+    options = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {"cost"}
     for parameter in context.command.params:
-        if parameter.name not in known and is_given(context, parameter.name or ""):
+        if parameter.name not in options and is_given(context, parameter.name or ""):
             advice = _INSTEAD.get(parameter.name or "", "leave one of the two out")
             raise click.UsageError(f"{parameter.opts[-1]} means nothing with --linear: {advice}", context)
     if is_given(context, "multi_class") and context.params["multi_class"] != "ovr":

@@ -36,9 +36,9 @@ def read_in_parts(
     if reading.get("sheet") is not None:
         raise Failure("--sheet is for workbooks, which are not read in parts", "leave --memory out")
     reading = {name: value for name, value in reading.items() if name != "sheet"}
-    as_text, known = known_reading(text, model)
+    as_text, model_reading = known_reading(text, model)
     said: set[str] = set()
-    for table in read_tables(path, memory=memory, text_columns=as_text, **reading, **known):
+    for table in read_tables(path, memory=memory, text_columns=as_text, **reading, **model_reading):
         for note in table.reading.notes:
             if note.text not in said:
                 said.add(note.text)
@@ -84,13 +84,13 @@ class Agreement:
         if kind.column is None:
             self._total += np.count_nonzero(answers < 0)
         elif kind.column in table:
-            known = np.flatnonzero(~table.missing(kind.column))
-            self._n_known += len(known)
+            has_target = np.flatnonzero(~table.missing(kind.column))
+            self._n_known += len(has_target)
             if isinstance(kind, Classes):
-                codes = kind.truth(table)[known]
-                self._total += np.count_nonzero((codes >= 0) & (kind.outcomes[codes] == answers[known]))
+                codes = kind.truth(table)[has_target]
+                self._total += np.count_nonzero((codes >= 0) & (kind.outcomes[codes] == answers[has_target]))
             else:
-                self._total += float(np.nansum(np.abs(numbers(table, kind.column) - answers)[known]))
+                self._total += float(np.nansum(np.abs(numbers(table, kind.column) - answers)[has_target]))
 
     def say(self) -> None:
         """Print what was counted."""

@@ -78,15 +78,15 @@ class Machine:
         import mercer
 
         kind = getattr(mercer, self.estimator)
-        own: dict[str, Any] = {}
+        params: dict[str, Any] = {}
         names = _PARAMETERS | dict(self.renamed)
         for name in self.options:
             value = options.get(name)
             if value is not None and name not in ("cost", "weights"):
-                own |= self.choices[name][value] if name in self.choices else {names.get(name, name): value}
+                params |= self.choices[name][value] if name in self.choices else {names.get(name, name): value}
         if options.get("cost") is not None and "probability" in self.options:
-            own |= {"probability": True, "calibration": "free"}  # expected costs need the shares of the classes
-        return kind(**own, **({"callback": callback} if "callback" in kind().get_params() else {}))
+            params |= {"probability": True, "calibration": "free"}  # expected costs need the shares of the classes
+        return kind(**params, **({"callback": callback} if "callback" in kind().get_params() else {}))
 
     def takes(self, option: str, value: Any) -> bool:
         """Return whether an option with this value has a meaning for the machine."""

@@ -107,13 +107,13 @@ def print_verification(model: Model, verification: Verification) -> None:
         for heading in ("", "in the file", "recomputed"):
             grid.add_column(heading, justify="right" if heading else "left")
         for name, attribute, form in _COMPARED:
-            found = [getattr(one, attribute, None) for one in (stored, recomputed)]
-            if found == [None, None]:
+            numbers = [getattr(one, attribute, None) for one in (stored, recomputed)]
+            if numbers == [None, None]:
                 continue
             several = len(stored.parts) > 1 and attribute == "n_support"
             grid.add_row(
                 f"{name}, sum of all machines" if several else name,
-                *("not stated" if one is None else format(one, form) for one in found),
+                *("not stated" if one is None else format(one, form) for one in numbers),
             )
         for name, tol in (("tolerance", stored.tol), ("tolerance of the gap", stored.tol_gap)):
             if tol is not None:

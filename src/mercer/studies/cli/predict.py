@@ -154,9 +154,9 @@ def _contributions(model: Model, rows: Table, reference: Table | None) -> dict[s
     """Return the columns of an explanation."""
     from mercer.studies.models import explain
 
-    found = explain(model, rows, reference)
-    columns = zip(found.columns, found.contributions.T.tolist(), strict=True)
-    return {"base": found.base.tolist()} | {f"contribution_{name}": amounts for name, amounts in columns}
+    explanation = explain(model, rows, reference)
+    columns = zip(explanation.columns, explanation.contributions.T.tolist(), strict=True)
+    return {"base": explanation.base.tolist()} | {f"contribution_{name}": amounts for name, amounts in columns}
 
 
 def _holds_predictions(model: Model, start: bytes) -> bool:
@@ -210,16 +210,16 @@ def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None
         return
     if model.target not in table:
         return
-    known = ~table.missing(model.target)
-    if not known.any():
+    has_target = ~table.missing(model.target)
+    if not has_target.any():
         return
-    note = model.prediction_kind.agreement(table, answers, np.flatnonzero(known))
+    note = model.prediction_kind.agreement(table, answers, np.flatnonzero(has_target))
     if _holds_training_rows(model, table):
-        known[model.training.rows] = False
+        has_target[model.training.rows] = False
         n_trained = len(model.training.rows)
         note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
-        if known.any():
-            note += f"; of the others, {model.prediction_kind.agreement(table, answers, np.flatnonzero(known))}"
+        if has_target.any():
+            note += f"; of the others, {model.prediction_kind.agreement(table, answers, np.flatnonzero(has_target))}"
     say("note", note)
 
 

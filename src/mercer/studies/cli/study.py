@@ -149,8 +149,8 @@ def study_command(
         elif holds_study(folder):
             say("note", f"the study in {folder} is written over, as --force asks")
         others = [*earlier_folders(asked), Path(table).parent, Path.cwd()]
-        looks = Looks(rows, wanted, source=name, folder=folder, others=others)
-        notes = [before_the_look(looks.earlier)] if looks.earlier and not keep_sealed else []
+        earlier_looks = Looks(rows, wanted, source=name, folder=folder, others=others)
+        notes = [before_the_look(earlier_looks.earlier)] if earlier_looks.earlier and not keep_sealed else []
         try:
             with ProgressBar() as console:
 
@@ -159,7 +159,7 @@ def study_command(
                         say("note", notes.pop())
                     console(state)
 
-                found = study(
+                studied = study(
                     rows,
                     wanted,
                     kernel=kernel or None,
@@ -168,7 +168,7 @@ def study_command(
                     max_seconds=_left(max_seconds, began),
                     progress=progress,
                     keep_sealed=keep_sealed,
-                    looks=looks,
+                    looks=earlier_looks,
                     presenter=Presenter(name, command),
                     **options,
                 )
@@ -177,18 +177,18 @@ def study_command(
                 f"the search ended ({stopped}) before one candidate was finished; nothing was written",
                 *((None, INTERRUPTED) if str(stopped) == "interrupted" else (_MORE_TIME,)),
             ) from stopped
-        say_reading(found.column_choice.truth)
-        if isinstance(found, SealedStudy):
-            print_sealed(found)
-            save_model(folder / SEALED_MODEL, found.model)
+        say_reading(studied.column_choice.truth)
+        if isinstance(studied, SealedStudy):
+            print_sealed(studied)
+            save_model(folder / SEALED_MODEL, studied.model)
             say_written(folder / SEALED_MODEL)
             return
         if not force and holds_study(folder):  # another study has written there in the meantime
             occupied, folder = folder, free_folder(asked)
             folder.mkdir()
             say("note", f"another study was written to {occupied} in the meantime: this one goes to {folder}")
-        found.save(folder, force=True)
-    print_study(found, table, command, str(folder / MODEL))
+        studied.save(folder, force=True)
+    print_study(studied, table, command, str(folder / MODEL))
     say_written(folder / REPORT, folder / MODEL)
 
 

@@ -53,44 +53,44 @@ FINER = 1e-9
 
 def averages(sample: Sample, truth: Truth) -> list[Finding]:
     """Return what there is to say about columns that seem to be averages of the target, computed from it."""
-    found, max_chance = [], MAX_CHANCE / max(1, sample.n_columns)
+    findings, max_chance = [], MAX_CHANCE / max(1, sample.n_columns)
     for column in sample.used:
         if column.numbers is None or not MIN_VALUES <= column.n_levels <= np.count_nonzero(~column.missing) / 2:
             continue
         if isinstance(truth, Labels):
             name = _class_of(column, sample.target, truth, max_chance)
             if name is not None:
-                found.append(_finding(column, f"shares of {name!r} in {truth.target!r}"))
+                findings.append(_finding(column, f"shares of {name!r} in {truth.target!r}"))
         elif _is_mean_of(column, sample.target.astype(np.float64), max_chance):
-            found.append(_finding(column, f"means of {truth.target!r}"))
-    return found
+            findings.append(_finding(column, f"means of {truth.target!r}"))
+    return findings
 
 
 def _class_of(column: Column, target: npt.NDArray[np.int64], truth: Labels, max_chance: float) -> str | None:
     """Return the class whose shares a column holds, as shares or in per cent; None if it holds no shares."""
-    low, high = float(column.known.min()), float(column.known.max())
+    low, high = float(column.present.min()), float(column.present.max())
     if low < 0.0 or high > 100.0:
         return None
-    own = column.known if high <= 1.0 else column.known / 100.0
-    are_whole = high > 1.0 and bool((column.known == np.round(column.known)).all())
-    known = ~column.missing
+    shares = column.present if high <= 1.0 else column.present / 100.0
+    are_whole = high > 1.0 and bool((column.present == np.round(column.present)).all())
+    is_present = ~column.missing
     present = np.unique(target)
     for code in present:
-        is_class = (target == code)[known].astype(np.float64)
+        is_class = (target == code)[is_present].astype(np.float64)
         chance = max_chance / len(present)
-        if _are_means(column.codes[known], own, is_class, chance, are_shares=True, are_whole=are_whole):
+        if _are_means(column.codes[is_present], shares, is_class, chance, are_shares=True, are_whole=are_whole):
             return truth.names[int(code)]
     return None
 
 
 def _is_mean_of(column: Column, target: npt.NDArray[np.float64], max_chance: float) -> bool:
-    known = ~column.missing
-    return _are_means(column.codes[known], column.known, target[known], max_chance)
+    is_present = ~column.missing
+    return _are_means(column.codes[is_present], column.present, target[is_present], max_chance)
 
 
 def _are_means(
     codes: npt.NDArray[np.int64],
-    own: npt.NDArray[np.float64],
+    column_means: npt.NDArray[np.float64],
     target: npt.NDArray[np.float64],
     max_chance: float,
     *,
@@ -103,7 +103,7 @@ def _are_means(
     ----------
     codes : ndarray of shape (n,)
         The level of each row.
-    own : ndarray of shape (n,)
+    column_means : ndarray of shape (n,)
         The value of the column in each row.
     target : ndarray of shape (n,)
         The number, or whether the row is of the class.
@@ -116,12 +116,12 @@ def _are_means(
         then have to be these numbers for all values, but for rounding.
     """
     size = float(np.abs(target).max())
-    own, target = own / size, target / size
-    if np.ptp(own) <= FINER or np.ptp(target) == 0.0:
+    column_means, target = column_means / size, target / size
+    if np.ptp(column_means) <= FINER or np.ptp(target) == 0.0:
         return False
     counts = np.bincount(codes)
     means = np.bincount(codes, target) / counts
-    values = np.bincount(codes, own) / counts
+    values = np.bincount(codes, column_means) / counts
     if are_whole:
         return bool((np.abs(means - values) <= WHOLE_PERCENT).all())
     off = np.bincount(codes, (target - means[codes]) ** 2)
@@ -136,7 +136,7 @@ def _are_means(
     squares = float((counts[judged] * (means - values)[judged] ** 2 / variance[judged]).sum())
     if squares <= EXACT * n_judged or _are_smoothed(values, means, counts, float(target.mean())):
         return True
-    if np.corrcoef(own, target)[0, 1] * np.sqrt(len(codes)) < RELATED or squares > n_judged:
+    if np.corrcoef(column_means, target)[0, 1] * np.sqrt(len(codes)) < RELATED or squares > n_judged:
         return False
     chance = _chance_of_means(size * values, counts, size * target)
     return chance * float(chi2.cdf(squares, n_judged)) <= max_chance
@@ -184,9 +184,9 @@ def _chance_of_means(
 
 def _decimals(numbers: npt.NDArray[np.float64]) -> int:
     """Return how many decimals all numbers have, `DECIMALS` if they have more."""
-    for found in range(DECIMALS):
-        if np.allclose(numbers, np.round(numbers, found), rtol=0.0, atol=10.0 ** -(DECIMALS + 1)):
-            return found
+    for n_decimals in range(DECIMALS):
+        if np.allclose(numbers, np.round(numbers, n_decimals), rtol=0.0, atol=10.0 ** -(DECIMALS + 1)):
+            return n_decimals
     return DECIMALS
 
 

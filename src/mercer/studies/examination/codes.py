@@ -36,10 +36,10 @@ _LARGE = frozenset([*_REPEATED, 32767.0, 65535.0, 2147483647.0, 4294967295.0])
 _NEGATIVE = frozenset([*(-one for one in _REPEATED), -99.0, -9.0, -8.0, -88.0, -77.0, -32768.0, -2147483648.0])
 _SMALL = frozenset((9.0, 99.0, 98.0, 88.0))
 _DAYS = {
-    days_since_1970(found): day
+    days_since_1970(first_moment): day
     for day in ("9999-12-31", "2999-12-31", "2099-12-31", "0001-01-01", "1582-10-15", "1753-01-01", "1899-12-30",
                 "1899-12-31", "1900-01-01", "1901-01-01", "1970-01-01")
-    if (found := read_date(day, "ymd")) is not None
+    if (first_moment := read_date(day, "ymd")) is not None
 }  # fmt: skip
 
 
@@ -53,23 +53,23 @@ def codes(table: Table, columns: Sequence[Column]) -> list[Finding]:
     columns : sequence of Column
         The columns of the examined rows.
     """
-    found = []
+    findings = []
     for column in columns:
         if column.kind == "numbers":
-            for code in _codes_of_numbers(column.known):
+            for code in _codes_of_numbers(column.present):
                 written = cell_text(code)
-                found.append(_finding(column, written, written, int(np.count_nonzero(table[column.name] == code))))
+                findings.append(_finding(column, written, written, int(np.count_nonzero(table[column.name] == code))))
         elif column.kind == "dates":
-            for code in _codes_of_dates(column.known):
+            for code in _codes_of_dates(column.present):
                 assert column.numbers is not None
                 cells = [cell for cell in table[column.name] if cell is not None and _is_day(cell, code)]
                 if cells:
-                    found.append(_finding(column, repr(cells[0]), cells[0], len(cells)))
-    return found
+                    findings.append(_finding(column, repr(cells[0]), cells[0], len(cells)))
+    return findings
 
 
 def _finding(column: Column, shown: str, cell: str, count: int) -> Finding:
-    known = column.known
+    numbers = column.present
     others = "the other dates" if column.kind == "dates" else "the other numbers"
     rows = f"{count:,} row" if count == 1 else f"{count:,} rows"
     word = cell if column.kind == "dates" or not _is_small(cell) else f"{column.name}={cell}"  # 0 may count elsewhere
@@ -80,7 +80,7 @@ def _finding(column: Column, shown: str, cell: str, count: int) -> Finding:
         (column.name,),
         f"{shown} in {rows} of column {column.name!r} looks like a code for a missing cell: {others} are far away.",
         f"If it is one, say {na}; then these cells are filled in.",
-        {"rows": count, "share": count / max(1, len(known))},
+        {"rows": count, "share": count / max(1, len(numbers))},
     )
 
 
@@ -88,18 +88,18 @@ def _is_small(cell: str) -> bool:
     return abs(float(cell)) < 100.0
 
 
-def _codes_of_numbers(known: npt.NDArray[np.float64]) -> list[float]:
+def _codes_of_numbers(numbers: npt.NDArray[np.float64]) -> list[float]:
     """Return the numbers that look like codes; the sample is without missing cells."""
-    values, counts = np.unique(known, return_counts=True)
+    values, counts = np.unique(numbers, return_counts=True)
     possible = np.isin(values, [*_LARGE, *_NEGATIVE, *_SMALL, 0.0, -1.0])
-    found: list[float] = []
+    suspects: list[float] = []
     for place in np.flatnonzero(possible).tolist():
         code = float(values[place])
-        others = ~np.isin(values, [*found, code]) & ~(np.isin(values, [*_LARGE, *_NEGATIVE]))
+        others = ~np.isin(values, [*suspects, code]) & ~(np.isin(values, [*_LARGE, *_NEGATIVE]))
         are_enough = counts[others].sum() >= MIN_OTHERS and np.count_nonzero(others) >= 2
         if are_enough and _is_code(code, int(counts[place]), values[others], counts[others]):
-            found.append(code)
-    return found
+            suspects.append(code)
+    return suspects
 
 
 def _is_code(code: float, count: int, others: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]) -> bool:
@@ -119,13 +119,13 @@ def _is_code(code: float, count: int, others: npt.NDArray[np.float64], counts: n
     return code < low and (is_spike or (is_far and (code <= -88.0 or count >= max(3, 0.01 * n))))
 
 
-def _codes_of_dates(known: npt.NDArray[np.float64]) -> list[float]:
-    found = []
-    for code in sorted({float(np.floor(day)) for day in known.tolist()} & {*_DAYS}):
-        others = known[~np.isin(np.floor(known), [*_DAYS])]
+def _codes_of_dates(days: npt.NDArray[np.float64]) -> list[float]:
+    suspects = []
+    for code in sorted({float(np.floor(day)) for day in days.tolist()} & {*_DAYS}):
+        others = days[~np.isin(np.floor(days), [*_DAYS])]
         if len(others) >= MIN_OTHERS and np.abs(others - code).min() >= 365.25 * YEARS_APART:
-            found.append(code)
-    return found
+            suspects.append(code)
+    return suspects
 
 
 def _is_day(cell: str, day: float) -> bool:

@@ -54,7 +54,7 @@ class Column:
         return self.codes < 0
 
     @property
-    def known(self) -> npt.NDArray[np.float64]:
+    def present(self) -> npt.NDArray[np.float64]:
         """The numbers that are not missing."""
         assert self.numbers is not None
         return self.numbers[self.codes >= 0]
@@ -100,15 +100,15 @@ def number_column(
 ) -> Column:
     """Return a column of numbers."""
     codes = np.full(len(numbers), -1, dtype=np.int64)
-    known = np.isfinite(numbers)
-    levels, codes[known] = np.unique(numbers[known], return_inverse=True)
+    is_finite = np.isfinite(numbers)
+    levels, codes[is_finite] = np.unique(numbers[is_finite], return_inverse=True)
     return Column(name, kind, codes, len(levels), numbers, name if source is None else source)
 
 
 def _days(cells: npt.NDArray[Any], order: DateKind) -> npt.NDArray[np.float64]:
     """Return days since 1970, NaN for a cell that is no date."""
     read = {cell: None if cell is None else read_date(cell, order) for cell in dict.fromkeys(cells)}
-    days = {cell: np.nan if found is None else days_since_1970(found) for cell, found in read.items()}
+    days = {cell: np.nan if moment is None else days_since_1970(moment) for cell, moment in read.items()}
     return np.array([days[cell] for cell in cells])
 
 

@@ -84,16 +84,16 @@ def _numbers(columns: list[Column]) -> list[tuple[str, str, float]]:
 
 def _standardised_ranks(column: Column) -> npt.NDArray[np.float64]:
     """Return ranks with mean 0 and length 1; a missing cell has the mean rank."""
-    known = ~column.missing
-    ranks = np.zeros(len(known))
-    ranks[known] = rankdata(column.codes[known])
-    ranks[known] -= ranks[known].mean()
+    is_present = ~column.missing
+    ranks = np.zeros(len(is_present))
+    ranks[is_present] = rankdata(column.codes[is_present])
+    ranks[is_present] -= ranks[is_present].mean()
     return ranks / np.sqrt((ranks * ranks).sum())
 
 
 def _one_to_one(columns: list[Column]) -> list[tuple[str, str, float]]:
     """Return pairs of columns whose levels correspond one to one, each with the first such column."""
-    found, seen = [], dict[bytes, str]()
+    pairs, seen = [], dict[bytes, str]()
     for column in columns:
         if column.n_levels > len(column.codes) // 2:
             continue
@@ -101,5 +101,5 @@ def _one_to_one(columns: list[Column]) -> list[tuple[str, str, float]]:
         by_appearance = np.argsort(np.argsort(first))[codes]  # the numbers of levels in the order of their first rows
         name = seen.setdefault(by_appearance.astype(np.int32).tobytes(), column.name)
         if name != column.name:
-            found.append((name, column.name, 1.0))
-    return found
+            pairs.append((name, column.name, 1.0))
+    return pairs

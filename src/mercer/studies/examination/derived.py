@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.studies.examination.columns import Column
-from mercer.studies.examination.errors_alone import class_rules
 from mercer.studies.examination.finding import Finding, Kind, Weight
 from mercer.studies.examination.rows import Sample
+from mercer.studies.examination.single_column_rules import class_rules
 from mercer.studies.tables import Labels, Truth
 
 MAX_NUMBERS, MAX_CATEGORIES = 200, 30
@@ -39,8 +39,8 @@ NEARLY_ALL = 0.95
 
 def derived(sample: Sample, truth: Truth) -> list[Finding]:
     """Return what there is to say about pairs of columns that give the target away."""
-    found = _left_out_means(sample, truth)
-    return found or _sign_of_difference(sample, truth)
+    findings = _left_out_means(sample, truth)
+    return findings or _sign_of_difference(sample, truth)
 
 
 def _sign_of_difference(sample: Sample, truth: Truth) -> list[Finding]:
@@ -53,7 +53,7 @@ def _sign_of_difference(sample: Sample, truth: Truth) -> list[Finding]:
     most = ALONE * min(y.mean(), 1.0 - y.mean())
     if n < FEWEST_ROWS or most == 0.0:
         return []
-    X, some = np.column_stack([one.known for one in columns]), np.arange(0, n, max(1, n // _FIRST))
+    X, some = np.column_stack([one.present for one in columns]), np.arange(0, n, max(1, n // _FIRST))
     for j in range(len(columns) - 1):
         near = _wrong_by_sign(X[some, j][:, None], X[some, j + 1 :], y[some])
         for k in j + 1 + np.flatnonzero(near <= 2.0 * most + 1.0 / some.size):
@@ -101,7 +101,7 @@ def _left_out_means(sample: Sample, truth: Truth) -> list[Finding]:
         targets = [(sample.target == 1).astype(np.float64)]
     else:
         targets = [(sample.target == code).astype(np.float64) for code in np.unique(sample.target)[:MIN_GROUPS]]
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     numbers = numbers[:MAX_NUMBERS]
     if not numbers or not categories:
         return []
@@ -111,7 +111,7 @@ def _left_out_means(sample: Sample, truth: Truth) -> list[Finding]:
         for target in targets:
             for j in _falling(codes, cells[rows], target[rows]):
                 column = numbers[j]
-                if column is of or column.name in found or not _are_left_out_means(of, column, target):
+                if column is of or column.name in findings or not _are_left_out_means(of, column, target):
                     continue
                 sentence = (
                     f"Column {column.name!r} looks like means of {truth.target!r} of the other rows with the same "
@@ -120,8 +120,8 @@ def _left_out_means(sample: Sample, truth: Truth) -> list[Finding]:
                 )
                 remedy = f"Use {of.name!r}, whose values mercer encodes inside the folds, and {column.way_out}."
                 values = {"values": column.n_levels}
-                found[column.name] = Finding(Kind.ENCODED, Weight.DOUBT, (column.name,), sentence, remedy, values)
-    return list(found.values())
+                findings[column.name] = Finding(Kind.ENCODED, Weight.DOUBT, (column.name,), sentence, remedy, values)
+    return list(findings.values())
 
 
 def _first_rows(category: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -146,24 +146,26 @@ def _falling(codes: npt.NDArray[np.int64], cells: npt.NDArray[np.float64], y: np
 
 
 def _are_left_out_means(category: Column, column: Column, target: npt.NDArray[np.float64]) -> bool:
-    known = ~category.missing & ~column.missing
+    is_present = ~category.missing & ~column.missing
     assert column.numbers is not None
-    share, n_groups, n_rows = _share_on_lines(category.codes[known], column.numbers[known], target[known])
+    share, n_groups, n_rows = _share_on_lines(
+        category.codes[is_present], column.numbers[is_present], target[is_present]
+    )
     return share >= NEARLY_ALL and n_groups >= MIN_GROUPS and n_rows >= MIN_IN_GROUPS
 
 
 def _share_on_lines(
-    codes: npt.NDArray[np.int64], own: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.int64], numbers: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
 ) -> tuple[float, int, int]:
-    """Return the share of rows in groups in which `own` falls on a line as y rises, and numbers of groups and rows.
+    """Return the share of rows in groups in which `numbers` falls on a line as y rises, and numbers of groups and rows.
 
     Only groups of enough rows count whose targets differ.
     """
     counts = np.bincount(codes)
     sizes = np.maximum(counts, 1)
     y = y - (np.bincount(codes, y) / sizes)[codes]
-    own = own - (np.bincount(codes, own) / sizes)[codes]
-    yy, oo, oy = (np.bincount(codes, one) for one in (y * y, own * own, own * y))
+    numbers = numbers - (np.bincount(codes, numbers) / sizes)[codes]
+    yy, oo, oy = (np.bincount(codes, one) for one in (y * y, numbers * numbers, numbers * y))
     judged = (counts >= MIN_OF_GROUP) & (yy > 0.0)
     n_rows = int(counts[judged].sum())
     if n_rows == 0:

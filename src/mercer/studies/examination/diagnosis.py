@@ -76,8 +76,8 @@ def diagnosed(
         What is said about the columns: see `mercer.studies.tables.ColumnOptions`.
     """
     options = ColumnOptions(**columns)
-    own = [name for name in arranged_by if name not in options.keep]
-    options = replace(options, drop=tuple(dict.fromkeys([*options.drop, *own])))
+    arrangement = [name for name in arranged_by if name not in options.keep]
+    options = replace(options, drop=tuple(dict.fromkeys([*options.drop, *arrangement])))
     choice, findings = choose_or_refuse(table, truth, options)
     out = {*options.drop, *([] if truth is None else [truth.target])}
     features = tuple(name for name in table.names if name not in out) if choice is None else choice.features

@@ -99,15 +99,18 @@ def examine(
         Checks that have not begun then are left out.
     """
     deadline = Deadline(max_seconds)
-    known = table if truth is None else table.take(truth.rows)
-    equal = equal_rows(known.select(features)).groups
-    sample = sample_of(known, truth, features, equal, kinds or {})
+    with_target = table if truth is None else table.take(truth.rows)
+    equal = equal_rows(with_target.select(features)).groups
+    sample = sample_of(with_target, truth, features, equal, kinds or {})
     checks: dict[str, Callable[[], list[Finding]]] = {
         "groups of rows, and an order in time": lambda: [] if grouped else _about_order(sample, truth),
         "columns that tell the target": lambda: [] if truth is None else _alone(sample, truth, group_column),
         "equal rows with different targets": lambda: [] if truth is None else contradictions(equal, truth),
         "rare classes and limits of the target": lambda: [] if truth is None else examine_target(truth),
-        "codes for missing cells, and spellings": lambda: [*codes(known, sample.used), *spellings(known, sample.used)],
+        "codes for missing cells, and spellings": lambda: [
+            *codes(with_target, sample.used),
+            *spellings(with_target, sample.used),
+        ],
         "skewed, constant and outlying columns": lambda: examine_shapes(sample.used),
         "correlated columns": lambda: correlations(sample.used),
     }
@@ -121,7 +124,7 @@ def examine(
     coded = {column for finding in findings if finding.kind is Kind.CODE for column in finding.columns}
     findings = [one for one in findings if one.kind is not Kind.OUTLYING or not coded.issuperset(one.columns)]
     return Examination(
-        n_rows=known.n_rows,
+        n_rows=with_target.n_rows,
         n_examined=sample.n_rows,
         findings=ranked(findings),
         histograms=_histograms(sample, truth),
@@ -132,10 +135,10 @@ def examine(
 
 
 def _about_order(sample: Sample, truth: Truth | None) -> list[Finding]:
-    found = groups(sample, truth)
-    if truth is None or any(finding.weight is Weight.DOUBT for finding in found):  # groups that follow each other
-        return found
-    return [*found, *order_in_time(sample, truth)]
+    findings = groups(sample, truth)
+    if truth is None or any(finding.weight is Weight.DOUBT for finding in findings):  # groups that follow each other
+        return findings
+    return [*findings, *order_in_time(sample, truth)]
 
 
 def _alone(sample: Sample, truth: Truth, group_column: str) -> list[Finding]:

@@ -38,16 +38,16 @@ def formulas(sample: Sample, truth: Truth) -> list[Finding]:
     if target is None:
         return []
     numbers = [one for one in sample.used if one.numbers is not None and one.n_levels > 1]
-    whole = [one for one in numbers if not one.missing.any()]
-    found = _formula(whole, target, slice(None))
-    if found is None and len(whole) < len(numbers):
+    complete_columns = [one for one in numbers if not one.missing.any()]
+    formula = _formula(complete_columns, target, slice(None))
+    if formula is None and len(complete_columns) < len(numbers):
         numbers = [one for one in numbers if one.missing.mean() <= MISSING]
         complete = ~np.any([one.missing for one in numbers], axis=0) if numbers else np.zeros(0, dtype=bool)
-        found = _formula(numbers, target, complete) if complete.mean() >= COMPLETE else None
-    if found is None and (target > 0.0).all():
-        positive = [one for one in whole if (one.known > 0.0).all()]
-        found = _formula(positive, target, slice(None), of_logarithms=True)
-    return [] if found is None else [found]
+        formula = _formula(numbers, target, complete) if complete.mean() >= COMPLETE else None
+    if formula is None and (target > 0.0).all():
+        positive = [one for one in complete_columns if (one.present > 0.0).all()]
+        formula = _formula(positive, target, slice(None), of_logarithms=True)
+    return [] if formula is None else [formula]
 
 
 def _formula(

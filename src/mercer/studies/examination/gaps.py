@@ -184,12 +184,12 @@ def _have_same_targets(gaps: Gaps, truth: Truth, target: npt.NDArray[Any]) -> bo
 
 def group_column(columns: Sequence[Column], gaps: Gaps) -> Column | None:
     """Return the column whose levels agree best with the groups; None if no column does."""
-    found = {
+    agreement = {
         column.name: (gaps.agreement(column.codes), column)
         for column in columns
         if column.n_levels <= len(column.codes) / 2
     }
-    best, column = max(found.values(), key=lambda one: one[0], default=(0.0, None))
+    best, column = max(agreement.values(), key=lambda one: one[0], default=(0.0, None))
     return column if best > ALIKE else None
 
 
@@ -299,8 +299,8 @@ def _blurs(columns: Sequence[Column]) -> npt.NDArray[np.float64]:
 def _ranks(column: Column) -> npt.NDArray[np.float64]:
     """Return ranks from 0 to 1, which cells far outside do not squeeze together; a missing cell has 1/2."""
     ranks = np.full(len(column.codes), 0.5)
-    known = ~column.missing
-    ranks[known] = rankdata(column.codes[known]) / len(ranks)
+    is_present = ~column.missing
+    ranks[is_present] = rankdata(column.codes[is_present]) / len(ranks)
     return ranks
 
 

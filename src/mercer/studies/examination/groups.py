@@ -77,11 +77,11 @@ def _near_copies(sample: Sample, truth: Truth | None) -> list[Finding]:
 
 def _named_so(sample: Sample, truth: Truth | None) -> list[Finding]:
     for column in sample.columns:
-        name, known = column.name.strip(), column.codes[~column.missing]
+        name, codes = column.name.strip(), column.codes[~column.missing]
         is_living = _LIVING.fullmatch(name) is not None
         if not (is_living or _OTHERS.fullmatch(name)) or column.n_levels < MIN_VALUES:
             continue
-        if np.count_nonzero(np.bincount(known)[known] > 1) < MIN_REPEATED * sample.n_rows:
+        if np.count_nonzero(np.bincount(codes)[codes] > 1) < MIN_REPEATED * sample.n_rows:
             continue
         is_sure = is_living and column.numbers is None
         if not is_sure and column.n_levels < min(sample.n_rows / MAX_SIZE, MANY_VALUES):  # a count, or a kind of device
@@ -105,8 +105,8 @@ def _named_so(sample: Sample, truth: Truth | None) -> list[Finding]:
 
 def _have_like_targets(column: Column, target: npt.NDArray[Any], truth: Truth) -> bool:
     """Return whether rows with the same value have more like targets than others, beyond what chance explains."""
-    known = ~column.missing
-    codes, values = column.codes[known], target[known]
+    is_present = ~column.missing
+    codes, values = column.codes[is_present], target[is_present]
     numbers = np.eye(int(values.max()) + 1)[values] if isinstance(truth, Labels) else rankdata(values)[:, None]
     off = numbers - numbers.mean(axis=0)
     counts = np.bincount(codes, minlength=column.n_levels)

@@ -69,19 +69,19 @@ def histogram(column: Column, cells: npt.NDArray, groups: npt.NDArray[np.int64],
     if column.kind == "text":
         n_words = np.array([np.nan if cell is None else float(len(cell.split())) for cell in cells])
         column = number_column(column.name, n_words, "text")
-    known = ~column.missing
+    is_present = ~column.missing
     low = high = None
     levels: tuple[str, ...] = ()
-    if not known.any():
+    if not is_present.any():
         bars, n_bars = np.zeros(0, dtype=np.int64), 1
     elif column.numbers is None:
         bars, n_bars, levels = _of_texts(column, cells)
     else:
-        low, high = float(column.known.min()), float(column.known.max())
-        bars, n_bars = _of_numbers(column.known, low, high)
-    counts = np.bincount(groups[known] * n_bars + bars, minlength=n_groups * n_bars).reshape(n_groups, n_bars)
+        low, high = float(column.present.min()), float(column.present.max())
+        bars, n_bars = _of_numbers(column.present, low, high)
+    counts = np.bincount(groups[is_present] * n_bars + bars, minlength=n_groups * n_bars).reshape(n_groups, n_bars)
     return Histogram(
-        column.name, column.kind, counts, low, high, levels, column.n_levels, int(np.count_nonzero(~known))
+        column.name, column.kind, counts, low, high, levels, column.n_levels, int(np.count_nonzero(~is_present))
     )
 
 
@@ -95,9 +95,9 @@ def _of_texts(column: Column, cells: npt.NDArray) -> tuple[npt.NDArray[np.int64]
     return place[codes], min(column.n_levels, n_shown + 1), levels
 
 
-def _of_numbers(known: npt.NDArray[np.float64], low: float, high: float) -> tuple[npt.NDArray[np.int64], int]:
-    if high - low < MAX_BARS and bool((known == np.round(known)).all()):
-        return (known - low).astype(np.int64), int(high - low) + 1
-    n_bars = int(np.clip(np.sqrt(len(known)), 5, MAX_BARS))
+def _of_numbers(numbers: npt.NDArray[np.float64], low: float, high: float) -> tuple[npt.NDArray[np.int64], int]:
+    if high - low < MAX_BARS and bool((numbers == np.round(numbers)).all()):
+        return (numbers - low).astype(np.int64), int(high - low) + 1
+    n_bars = int(np.clip(np.sqrt(len(numbers)), 5, MAX_BARS))
     width = max(high / 2 - low / 2, np.finfo(float).tiny)  # halves do not overflow
-    return np.minimum(((known / 2 - low / 2) / width * n_bars).astype(np.int64), n_bars - 1), n_bars
+    return np.minimum(((numbers / 2 - low / 2) / width * n_bars).astype(np.int64), n_bars - 1), n_bars

@@ -8,9 +8,9 @@ import numpy as np
 
 from mercer.data import cell_text, listing
 from mercer.studies.examination.columns import Column
-from mercer.studies.examination.errors_alone import Rule, class_rules, number_rules
 from mercer.studies.examination.finding import Finding, Kind, Weight, option
 from mercer.studies.examination.rows import Sample
+from mercer.studies.examination.single_column_rules import Rule, class_rules, number_rules
 from mercer.studies.tables import Labels, Truth
 
 ALONE = 0.02
@@ -57,37 +57,39 @@ def leaks(sample: Sample, truth: Truth) -> list[Finding]:
     alone.sort(key=lambda one: one[1].error)
     used = [one for one in alone if one[0].source in sample.features]
     unused = [one for one in alone if one[0].source not in sample.features]
-    found = [_alone(column, rule, sample, truth) for column, rule in used[:MAX_NAMED]]
+    findings = [_alone(column, rule, sample, truth) for column, rule in used[:MAX_NAMED]]
     if len(used) > MAX_NAMED:
-        found.append(_more(used[MAX_NAMED:]))
-    found += [_unused(column, rule, truth) for column, rule in unused]
+        findings.append(_more(used[MAX_NAMED:]))
+    findings += [_unused(column, rule, truth) for column, rule in unused]
     mostly = [one for one in mostly if one[0].source in sample.features]
-    return found + ([_mostly(mostly, truth)] if mostly else [])
+    return findings + ([_mostly(mostly, truth)] if mostly else [])
 
 
 def _rules(column: Column, sample: Sample, truth: Truth) -> list[Rule]:
     if isinstance(truth, Labels):
-        found = class_rules(column, sample.target, sample.n_columns)
+        rules = class_rules(column, sample.target, sample.n_columns)
     else:
-        found = number_rules(column, sample.target)
-    if not found and sample.n_rows >= MIN_COPIED and _is_copy(column, sample, truth):  # in a small table
-        found = [Rule("levels", 0.0, 1.0)]
-    return found
+        rules = number_rules(column, sample.target)
+    if not rules and sample.n_rows >= MIN_COPIED and _is_copy(column, sample, truth):  # in a small table
+        rules = [Rule("levels", 0.0, 1.0)]
+    return rules
 
 
 def _where_known(column: Column, sample: Sample, truth: Truth) -> Rule | None:
     """Return the rule that predicts the target of the rows alone whose cell is not missing; None without one."""
-    known = ~column.missing
-    if known.all() or known.mean() < KNOWN:
+    is_present = ~column.missing
+    if is_present.all() or is_present.mean() < KNOWN:
         return None
-    part = replace(column, codes=column.codes[known], numbers=None if column.numbers is None else column.numbers[known])
-    target = sample.target[known]
-    found = _best(
+    part = replace(
+        column, codes=column.codes[is_present], numbers=None if column.numbers is None else column.numbers[is_present]
+    )
+    target = sample.target[is_present]
+    rule = _best(
         class_rules(part, target, sample.n_columns) if isinstance(truth, Labels) else number_rules(part, target)
     )
-    if found is None or found.error > ALONE:
+    if rule is None or rule.error > ALONE:
         return None
-    return replace(found, share=float(known.mean()))
+    return replace(rule, share=float(is_present.mean()))
 
 
 def _best(rules: list[Rule]) -> Rule | None:
@@ -151,15 +153,15 @@ def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
     return Finding(kind, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
 
 
-def _more(found: list[tuple[Column, Rule]]) -> Finding:
-    names = tuple(column.name for column, _ in found)
+def _more(rules: list[tuple[Column, Rule]]) -> Finding:
+    names = tuple(column.name for column, _ in rules)
     return Finding(
         Kind.PREDICTS_ALONE,
         Weight.DOUBT,
         names,
         f"So does each of {len(names)} more columns: {listing(names)}.",
         "Leave out with --drop those that are not known when a prediction is made.",
-        {"error": max(rule.error for _, rule in found)},
+        {"error": max(rule.error for _, rule in rules)},
     )
 
 
@@ -174,19 +176,19 @@ def _unused(column: Column, rule: Rule, truth: Truth) -> Finding:
     )
 
 
-def _mostly(found: list[tuple[Column, Rule]], truth: Truth) -> Finding:
-    found = sorted(found, key=lambda one: one[1].error)
-    names = tuple(column.name for column, _ in found)
-    rates = [f"{column.name!r} {_rate(rule, truth)}" for column, rule in found[:MAX_NAMED]]
-    more = f"; {len(found) - MAX_NAMED} more columns" if len(found) > MAX_NAMED else ""
-    one = "One column alone predicts" if len(found) == 1 else f"Each of {len(found)} columns alone predicts"
+def _mostly(rules: list[tuple[Column, Rule]], truth: Truth) -> Finding:
+    rules = sorted(rules, key=lambda one: one[1].error)
+    names = tuple(column.name for column, _ in rules)
+    rates = [f"{column.name!r} {_rate(rule, truth)}" for column, rule in rules[:MAX_NAMED]]
+    more = f"; {len(rules) - MAX_NAMED} more columns" if len(rules) > MAX_NAMED else ""
+    one = "One column alone predicts" if len(rules) == 1 else f"Each of {len(rules)} columns alone predicts"
     return Finding(
         Kind.STRONG,
         Weight.REMARK,
         names,
         f"{one} the target well: {', '.join(rates)}{more}.",
         "Good news if they are known when a prediction is made; otherwise leave them out with --drop.",
-        {"error": found[0][1].error, "right": found[0][1].right},
+        {"error": rules[0][1].error, "right": rules[0][1].right},
     )
 
 

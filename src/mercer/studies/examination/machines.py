@@ -34,8 +34,8 @@ def unscaled(columns: Iterable[Column]) -> list[Finding]:
     spreads = {}
     for column in columns:
         if column.kind == "numbers" and column.n_levels > 1:
-            size = float(np.abs(column.known).max())
-            spreads[column.name] = float((column.known / size).std()) * size
+            size = float(np.abs(column.present).max())
+            spreads[column.name] = float((column.present / size).std()) * size
     if not spreads:
         return []
     least, most = min(spreads, key=spreads.__getitem__), max(spreads, key=spreads.__getitem__)

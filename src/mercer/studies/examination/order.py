@@ -44,14 +44,14 @@ def order_in_time(sample: Sample, truth: Truth) -> list[Finding]:
     if sample.n_rows < MIN_ROWS:
         return []
     sorted_by = [column for column in sample.used if _rises(column)]
-    found = _found(sample, truth, np.arange(sample.n_rows), sorted_by[0] if sorted_by else None)
+    finding = _findings_by(sample, truth, np.arange(sample.n_rows), sorted_by[0] if sorted_by else None)
     for column in sample.used:
-        if not found and column.kind == "dates" and column.n_levels > sample.n_rows / 10:
-            found = _found(sample, truth, np.argsort(column.codes, kind="stable"), column)
-    return found
+        if not finding and column.kind == "dates" and column.n_levels > sample.n_rows / 10:
+            finding = _findings_by(sample, truth, np.argsort(column.codes, kind="stable"), column)
+    return finding
 
 
-def _found(sample: Sample, truth: Truth, order: npt.NDArray[np.int64], by: Column | None) -> list[Finding]:
+def _findings_by(sample: Sample, truth: Truth, order: npt.NDArray[np.int64], by: Column | None) -> list[Finding]:
     target = sample.target[order]
     if isinstance(truth, Labels):
         likeness = _excess_of_equal(target)
@@ -118,8 +118,8 @@ def _correlation(numbers: npt.NDArray[np.float64]) -> float | None:
         squares += float(off @ off)
     if squares == 0.0 or abs(np.corrcoef(np.arange(len(numbers)), numbers)[0, 1]) > 0.999:
         return None
-    found = products / squares
-    return found if found >= CORRELATED and found * np.sqrt(len(numbers)) >= SURPRISE else None
+    correlation = products / squares
+    return correlation if correlation >= CORRELATED and correlation * np.sqrt(len(numbers)) >= SURPRISE else None
 
 
 def _rest(codes: npt.NDArray[np.int64], target: npt.NDArray[np.float64], truth: Truth) -> npt.NDArray[np.float64]:

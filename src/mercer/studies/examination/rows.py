@@ -72,7 +72,7 @@ class Sample:
 
 
 def sample_of(
-    known: Table,
+    table: Table,
     truth: Truth | None,
     features: Sequence[str],
     equal: npt.NDArray[np.int64],
@@ -83,7 +83,7 @@ def sample_of(
 
     Parameters
     ----------
-    known : Table
+    table : Table
         The rows whose target is known.
     truth : Labels, Quantities or None
         Their targets; all targets are 0 if there is no target.
@@ -94,15 +94,15 @@ def sample_of(
     kinds : mapping
         What columns hold that hold neither numbers nor plain categories.
     """
-    values = np.zeros(known.n_rows) if truth is None else truth.values
+    values = np.zeros(table.n_rows) if truth is None else truth.values
     _, targets = np.unique(values, return_inverse=True)
     _, first = np.unique(equal * (int(targets.max()) + 1) + targets, return_index=True)
     rows = np.sort(first)
-    width = len(known.names) + (0 if known.sparse is None else known.sparse.nnz // max(1, known.n_rows))
+    width = len(table.names) + (0 if table.sparse is None else table.sparse.nnz // max(1, table.n_rows))
     n = int(np.clip(MAX_CELLS // max(1, width), MIN_ROWS, MAX_ROWS))
     if len(rows) > n:
         rows = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
-    drawn, target, are_classes = known.take(rows), values[rows], isinstance(truth, Labels)
+    drawn, target, are_classes = table.take(rows), values[rows], isinstance(truth, Labels)
     names = [name for name in drawn.names if truth is None or name != truth.target]
     columns = [column_of(name, drawn[name], kinds.get(name)) for name in names]
     n_columns, used = len(columns), set(features)

@@ -74,16 +74,16 @@ def _mostly_missing(columns: list[Column]) -> list[Finding]:
 
 
 def _skewed(columns: list[Column]) -> list[Finding]:
-    found = {}
+    skewness = {}
     for column in columns:
         if column.kind in SIZES and column.n_levels >= 2:
-            skew = skewness_on_log_scale(column.known)
+            skew = skewness_on_log_scale(column.present)
             if skew is not None:
-                found[column.name] = skew
-    if not found:
+                skewness[column.name] = skew
+    if not skewness:
         return []
-    names = tuple(sorted(found, key=lambda name: -found[name][0]))
-    plain, on_log = found[names[0]]
+    names = tuple(sorted(skewness, key=lambda name: -skewness[name][0]))
+    plain, on_log = skewness[names[0]]
     which = f"skewness of {names[0]!r}" if len(names) > 1 else "skewness"
     return [
         Finding(
@@ -99,29 +99,29 @@ def _skewed(columns: list[Column]) -> list[Finding]:
 
 
 def _outlying(columns: list[Column]) -> list[Finding]:
-    found = []
+    findings = []
     for column in columns:
         if column.kind not in SIZES or column.n_levels < 10:
             continue
-        low, high = np.quantile(column.known, [0.01, 0.99])
-        farthest = column.known[np.argmax(np.maximum(low - column.known, column.known - high))]
+        low, high = np.quantile(column.present, [0.01, 0.99])
+        farthest = column.present[np.argmax(np.maximum(low - column.present, column.present - high))]
         times = max(low - farthest, farthest - high) / (high - low) if high > low else 0.0
         if times >= FAR:
-            found.append((times, column, float(farthest), float(low), float(high)))
-    if not found:
+            findings.append((times, column, float(farthest), float(low), float(high)))
+    if not findings:
         return []
-    found.sort(key=lambda one: -one[0])
-    times, column, farthest, low, high = found[0]
-    others = f" So are cells of {listing([one[1].name for one in found[1:]])}." if len(found) > 1 else ""
+    findings.sort(key=lambda one: -one[0])
+    times, column, farthest, low, high = findings[0]
+    others = f" So are cells of {listing([one[1].name for one in findings[1:]])}." if len(findings) > 1 else ""
     return [
         Finding(
             Kind.OUTLYING,
             Weight.REMARK,
-            tuple(one[1].name for one in found),
+            tuple(one[1].name for one in findings),
             f"Column {column.name!r} has a cell far outside, {cell_text(farthest)}, while 98% of its cells lie between "
             f"{low:.4g} and {high:.4g}.{others} Such cells stretch the scale, so that the other rows look alike.",
             "Mend mistakes, empty cells that are codes such as 9999, or use logarithms.",
-            {"columns": len(found), "times": times, "cell": farthest},
+            {"columns": len(findings), "times": times, "cell": farthest},
         )
     ]
 
@@ -149,11 +149,13 @@ def _nearly_identifies(column: Column) -> bool:
         return False
     if column.numbers is None:
         return column.n_levels > IDENTIFYING * n_known
-    known = column.known
-    if column.n_levels < n_known or not (known == np.round(known)).all():
+    numbers = column.present
+    if column.n_levels < n_known or not (numbers == np.round(numbers)).all():
         return False
-    steps = np.diff(known)
-    has_many_digits = np.abs(known).min() >= MANY_DIGITS and np.abs(known).max() < 2.0**53  # larger ones are all whole
+    steps = np.diff(numbers)
+    has_many_digits = (
+        np.abs(numbers).min() >= MANY_DIGITS and np.abs(numbers).max() < 2.0**53
+    )  # larger ones are all whole
     return bool((steps > 0).all() or (steps < 0).all() or has_many_digits)
 
 

@@ -16,7 +16,7 @@ MAX_SETS = 4
 
 def spellings(table: Table, columns: Sequence[Column]) -> list[Finding]:
     """Return the columns of categories with different spellings of the same one, with counts over these rows."""
-    found = []
+    findings = []
     for column in columns:
         if column.kind != "categories":
             continue
@@ -26,7 +26,7 @@ def spellings(table: Table, columns: Sequence[Column]) -> list[Finding]:
             continue
         shown = ["; ".join(f"{name!r} ({counts[name]:,})" for name in names[:5]) for names in alike[:MAX_SETS]]
         more = f", and {len(alike) - MAX_SETS} more such sets" if len(alike) > MAX_SETS else ""
-        found.append(
+        findings.append(
             Finding(
                 Kind.ALIKE_CATEGORIES,
                 Weight.REMARK,
@@ -37,4 +37,4 @@ def spellings(table: Table, columns: Sequence[Column]) -> list[Finding]:
                 {"categories": sum(map(len, alike))},
             )
         )
-    return found
+    return findings

@@ -98,7 +98,7 @@ def _limits(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
     if len(values) < MIN_VALUES:
         return []
     n = len(numbers)
-    found = []
+    findings = []
     for kind, value, count, beside, beyond in (
         (Kind.CEILING, values[-1], int(counts[-1]), counts[-1 - NEXT_VALUES : -1], "larger"),
         (Kind.FLOOR, values[0], int(counts[0]), counts[1 : 1 + NEXT_VALUES], "smaller"),
@@ -106,7 +106,7 @@ def _limits(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
         if count < max(MIN_AT_LIMIT, MIN_SHARE_AT_LIMIT * n, TIMES_NEXT * beside.max()):
             continue
         end = "largest" if kind is Kind.CEILING else "smallest"
-        found.append(
+        findings.append(
             Finding(
                 kind,
                 Weight.CAUTION,
@@ -118,14 +118,14 @@ def _limits(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
                 {"value": float(value), "rows": count, "share": count / n},
             )
         )
-    return found
+    return findings
 
 
 def _skewed(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
-    found = skewness_on_log_scale(numbers)
-    if found is None:
+    skewness = skewness_on_log_scale(numbers)
+    if skewness is None:
         return []
-    plain, on_log = found
+    plain, on_log = skewness
     n_zeros = int(np.count_nonzero(numbers == 0.0))
     remedy = f"Predict its logarithm: replace {target!r} by log({target}) in the table."
     if n_zeros >= MANY_ZEROS * len(numbers):

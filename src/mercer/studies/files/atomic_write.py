@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from mercer.studies.files.own_files import check_kind
+from mercer.studies.files.regular_files import check_kind
 
 try:
     import fcntl
@@ -91,33 +91,33 @@ def check_writable(path: str | Path, mode: Literal["w", "wb"] = "w") -> os.stat_
     if str(path) == "":
         raise OSError("the name of the file to write is empty: name a file")
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(f"{path} cannot be written: it is a loop of symbolic links") from None
         raise
-    kind = found.st_mode
+    kind = status.st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(f"{path} cannot be written: it is a folder; name a file in it")
     if stat.S_ISSOCK(kind):
         raise OSError(f"{path} cannot be written: it is a socket; name a file")
     if not stat.S_ISREG(kind) and mode == "wb":
         raise OSError(f"{path} cannot be written: it is a device or a pipe, and a file is needed")
-    return found
+    return status
 
 
 def _replaceable(path: str | Path) -> os.stat_result | None:
     """Return the status of the regular file of this name; None for a link or no file, and refuse everything else."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return None
-    check_kind(found.st_mode, path)
-    return found
+    check_kind(status.st_mode, path)
+    return status
 
 
 def _open_pipe(path: str | Path) -> int:

@@ -136,7 +136,7 @@ def _merged_cells(source: IO[bytes], sheet: Any) -> dict[tuple[int, int], tuple[
 
 def _rows(sheet: Any, merged: dict[tuple[int, int], tuple[int, int]]) -> list[list[Any]]:
     """Return the rows; cells that are merged with cells above them have the value of the first one."""
-    found, firsts = [], dict[tuple[int, int], Any]()
+    rows, firsts = [], dict[tuple[int, int], Any]()
     wanted = {*merged.values()}
     for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
         row = list(cells)
@@ -149,8 +149,8 @@ def _rows(sheet: Any, merged: dict[tuple[int, int], tuple[int, int]]) -> list[li
         while row and (row[-1] is None or row[-1] == ""):
             row.pop()
         if row:
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def _check_formulas(path: Path, title: str, rows: list[list[Any]], source: IO[bytes]) -> None:

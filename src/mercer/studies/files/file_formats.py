@@ -131,10 +131,10 @@ def other_format(raw: bytes) -> tuple[str, str] | None:
     if raw.startswith(_ZIP):
         return _kind_of_zip(raw)
     raw = raw[:HEAD_BYTES]
-    found = next(((what, hint) for is_it, what, hint in _OTHERS if is_it(raw)), None)
-    if found is None and b"\0" in raw[:4096] and not looks_like_utf_16(raw):
+    format_and_hint = next(((what, hint) for is_it, what, hint in _OTHERS if is_it(raw)), None)
+    if format_and_hint is None and b"\0" in raw[:4096] and not looks_like_utf_16(raw):
         return "binary", "export it as CSV"
-    return found
+    return format_and_hint
 
 
 def looks_like_utf_16(raw: bytes) -> str | None:
@@ -200,11 +200,13 @@ def similar_names(path: Path) -> str | None:
 
 def unknown_format(path: Path, head: bytes) -> TableError:
     """Return the error for a file whose name and first bytes do not tell that it is a table."""
-    found = other_format(head)
+    format_and_hint = other_format(head)
     ending = "".join(path.suffixes[-1:])
-    named = f"{path} has an unknown ending {ending!r}" + ("" if found is None else f": it is {found[0]}")
+    named = f"{path} has an unknown ending {ending!r}" + (
+        "" if format_and_hint is None else f": it is {format_and_hint[0]}"
+    )
     readable = f"tables end in {', '.join(OF_ENDINGS)}, all text also with .gz, .bz2 or .xz; or say format=csv"
-    return TableError(named, readable if found is None else found[1])
+    return TableError(named, readable if format_and_hint is None else format_and_hint[1])
 
 
 def _is_json(raw: bytes) -> bool:

@@ -160,12 +160,13 @@ def save_libsvm_data(X: Any, y: Any, path: str | Path, *, zero_based: bool = Fal
             for i, target in enumerate(targets[part]):
                 if sparse.issparse(values):
                     chosen = slice(values.indptr[i], values.indptr[i + 1])
-                    stored, found = values.indices[chosen], values.data[chosen]
+                    stored, row_values = values.indices[chosen], values.data[chosen]
                 else:
                     stored = np.arange(data.p) if precomputed else np.flatnonzero(values[i])
-                    found = values[i, stored]
+                    row_values = values[i, stored]
                 entries = [
-                    f"{j + first}:{digits(value)}" for j, value in zip(stored.tolist(), found.tolist(), strict=True)
+                    f"{j + first}:{digits(value)}"
+                    for j, value in zip(stored.tolist(), row_values.tolist(), strict=True)
                 ]
                 serial = [f"0:{part.start + i + 1}"] if precomputed else []
                 file.write(" ".join([target, *serial, *entries]) + "\n")

@@ -105,7 +105,7 @@ def read_table(
         merge=merge,
         text_columns=text_columns,
         number_columns=number_columns,
-        known=known,
+        model_reading=known,
     )
     source = TableSource(Path(path), options)
     if source.format == "excel":
@@ -123,11 +123,13 @@ def reading_options(
     *,
     text_columns: Collection[str] = (),
     number_columns: Collection[str] = (),
-    known: Reading | None = None,
+    model_reading: Reading | None = None,
     **options: Any,
 ) -> ReadingOptions:
     """Return the options of `read_table` as a value; TableError if one is invalid."""
-    asked = ReadingOptions(text=_names(text_columns), numbers=number_columns, known=known or Reading(), **options)
+    asked = ReadingOptions(
+        text=_names(text_columns), numbers=number_columns, model_reading=model_reading or Reading(), **options
+    )
     for name, value, valid in (
         ("limits", asked.limits, get_args(Limits)),
         ("decimal", asked.decimal, (".", ",")),

@@ -141,9 +141,9 @@ class TableSource:
 
     def refuse_other_format(self, format: str, start: bytes | None = None) -> None:
         """Raise a TableError if the file begins as those of another format that is known, and not with these bytes."""
-        found = None if start is not None and self.head.startswith(start) else other_format(self.head)
-        if found is not None:
-            raise TableError(f"{self.path} cannot be read as {format}: it is {found[0]}", found[1])
+        format_and_hint = None if start is not None and self.head.startswith(start) else other_format(self.head)
+        if format_and_hint is not None:
+            raise TableError(f"{self.path} cannot be read as {format}: it is {format_and_hint[0]}", format_and_hint[1])
 
     @property
     def _hidden_packing(self) -> str | None:

@@ -63,22 +63,22 @@ def table_of_text(
         tells which it is.
     """
     columns = [_Column(name, cells, options, leave_mistakes) for name, cells in zip(names, cells, strict=True)]
-    evidence = (found for column in columns if (found := column.evidence()) is not None)
+    evidence = (evidence_of for column in columns if (evidence_of := column.evidence()) is not None)
     decimal, note = decimal_mark(
-        evidence, given=options.decimal, known=options.known.decimal, separator=separator, line_of=line_of
+        evidence, given=options.decimal, model_mark=options.model_reading.decimal, separator=separator, line_of=line_of
     )
     values = [without_numbers(column.values(decimal or "."), options.words_of(column.name)) for column in columns]
     values = [
-        in_one_spelling(found) if name in options.all_merged else found
-        for name, found in zip(names, values, strict=True)
+        in_one_spelling(values_of) if name in options.all_merged else values_of
+        for name, values_of in zip(names, values, strict=True)
     ]
     written = {
-        column.name: emptied(text, np.isnan(found))
-        for column, found in zip(columns, values, strict=True)
-        if found.dtype != object and (text := column.written()) is not None
+        column.name: emptied(text, np.isnan(values_of))
+        for column, values_of in zip(columns, values, strict=True)
+        if values_of.dtype != object and (text := column.written()) is not None
     }
     notes = (() if note is None else (note,)) + tuple(_notes(columns))
-    units = {name: unit for name, unit in options.known.units.items() if unit}
+    units = {name: unit for name, unit in options.model_reading.units.items() if unit}
     units |= {column.name: column.unit for column in columns if column.unit}
     limits, merged = options.limits_asked, options.all_merged
     reading = Reading(decimal, options.words, frozenset(options.text), notes, units, limits, merged)
@@ -92,8 +92,8 @@ def refuse_second_header(names: Sequence[str], cells: Sequence[pa.ChunkedArray],
         if name in options.text or len(column) < 6:
             continue
         first, rest = ((column[0].as_py() or "").strip(), pc.unique(column.slice(1, _SAMPLE)).to_pylist())
-        known = [cell.strip() for cell in rest if cell and cell.strip().lower() not in ALWAYS | AMONG_NUMBERS]
-        if not known or any(written_number(cell) is None for cell in known):
+        words = [cell.strip() for cell in rest if cell and cell.strip().lower() not in ALWAYS | AMONG_NUMBERS]
+        if not words or any(written_number(cell) is None for cell in words):
             continue
         if written_number(first) is not None or first in ALWAYS or first.lower() in AMONG_NUMBERS:
             return
@@ -135,12 +135,12 @@ class _Column:
         self.leave_mistakes = leave_mistakes
         self.name, self.na = name, frozenset(options.words_of(name))
         self.is_text, self.is_numbers = name in options.text, name in options.numbers
-        self.limits, self.known_unit, self.unit = options.limits_asked, options.known.units.get(name), ""
+        self.limits, self.known_unit, self.unit = options.limits_asked, options.model_reading.units.get(name), ""
         self.rewritten: str | None = None
         self.missing_words: list[str] = []
         self.keeps_words = False  # whether missing words would be text if the column were asked for as text
         self.words_as_text: list[str] = []
-        self.trimmed = self.known = self.rest = pc.utf8_trim_whitespace(cells)
+        self.trimmed = self.present = self.rest = pc.utf8_trim_whitespace(cells)
         self.plain = None if self.is_text else _plain_numbers(self.trimmed)
         self.has_words = self.plain is None or bool(self.na) or bool(np.isnan(self.plain).any())
         if self.has_words:
@@ -150,9 +150,9 @@ class _Column:
         """Tell cells that are missing everywhere, words that are missing among numbers, and the rest."""
         nothing = pa.scalar(None, pa.string())
         self.always = pc.is_in(self.trimmed, value_set=pa.array(sorted(ALWAYS | self.na)))
-        self.known = pc.if_else(self.always, nothing, self.trimmed)
-        self.ambiguous = pc.is_in(pc.utf8_lower(self.known), value_set=pa.array(sorted(AMONG_NUMBERS)))
-        self.rest = pc.if_else(self.ambiguous, nothing, self.known)
+        self.present = pc.if_else(self.always, nothing, self.trimmed)
+        self.ambiguous = pc.is_in(pc.utf8_lower(self.present), value_set=pa.array(sorted(AMONG_NUMBERS)))
+        self.rest = pc.if_else(self.ambiguous, nothing, self.present)
         self.plain = None if self.is_text else _plain_numbers(self.rest)
 
     @cached_property
@@ -161,10 +161,10 @@ class _Column:
         if self.is_text:
             return {}
         different = [cell for cell in pc.unique(self.rest).to_pylist() if cell is not None]
-        found = {cell: written_number(cell) for cell in different[:_SAMPLE]}
-        if sum(number is not None for number in found.values()) < 0.5 * len(found):
+        number_of = {cell: written_number(cell) for cell in different[:_SAMPLE]}
+        if sum(number is not None for number in number_of.values()) < 0.5 * len(number_of):
             return {}
-        return found | {cell: written_number(cell) for cell in different[_SAMPLE:]}
+        return number_of | {cell: written_number(cell) for cell in different[_SAMPLE:]}
 
     @cached_property
     def main_numbers(self) -> dict[str, WrittenNumber]:
@@ -222,24 +222,24 @@ class _Column:
 
     def values(self, decimal: str) -> np.ndarray:
         """Return the column: float64 if it holds numbers with this decimal mark, otherwise text."""
-        found: np.ndarray | None = None
+        numbers: np.ndarray | None = None
         rewritten: tuple[str, float] | None = None
         unless = ""
         if self.plain is not None and (decimal == "." or _first(pc.match_substring(self.rest, ".")) is None):
-            found = self.plain
+            numbers = self.plain
             row = _first(pc.match_substring_regex(self.rest, r"^[-+]?0[0-9]+$"))
-            rewritten = None if row is None else (self.rest[row].as_py(), float(found[row]))
+            rewritten = None if row is None else (self.rest[row].as_py(), float(numbers[row]))
             unless = ", unless it names a class"
         elif self.are_numbers:
             values = self._values(decimal)
             if len(values) == len(self.read):
-                found = self._mapped(values, np.nan, np.float64)
+                numbers = self._mapped(values, np.nan, np.float64)
                 rewritten = next((one for one in values.items() if not PLAIN[decimal].fullmatch(one[0])), None)
-        if found is not None and (self.is_numbers or not self._loses_digits(found)):
+        if numbers is not None and (self.is_numbers or not self._loses_digits(numbers)):
             if rewritten is not None:
                 self.rewritten = f"{_listed(rewritten[:1])} {{}} {rewritten[1]:.15g}{unless}"
             self._count_words(are_missing=True)
-            return found
+            return numbers
         return self._text()
 
     def _values(self, decimal: str) -> dict[str, float]:
@@ -262,7 +262,7 @@ class _Column:
         dates = len(others) and all(both_ways(cell) != (None, None) for cell in pc.unique(others).to_pylist())
         are_missing = bool(dates) or self.is_numbers or not (len(others) or self.is_text)
         self._count_words(are_missing=are_missing, keeps_words=not dates)
-        return (self.rest if are_missing else self.known).to_numpy(zero_copy_only=False).astype(object)
+        return (self.rest if are_missing else self.present).to_numpy(zero_copy_only=False).astype(object)
 
     def _count_words(self, *, are_missing: bool, keeps_words: bool = True) -> None:
         """Record which words of the column count as missing, and which are text although they may mean it."""
@@ -273,16 +273,16 @@ class _Column:
         self.missing_words = [cell for cell in cells if cell and cell not in self.na]
         self.keeps_words = keeps_words and _first(self.ambiguous) is not None
         if not are_missing and not self.is_text:
-            self.words_as_text = pc.unique(self.known.filter(self.ambiguous)).to_pylist()
+            self.words_as_text = pc.unique(self.present.filter(self.ambiguous)).to_pylist()
 
     def _loses_digits(self, values: np.ndarray) -> bool:
         """Return whether these are whole numbers that float64 rounds; warns of it."""
         if not np.nanmax(np.abs(values), initial=0.0) >= MAX_EXACT:
             return False
-        whole = self.rest.drop_null()
-        if not pc.all(pc.match_substring_regex(whole, r"^[-+]?[0-9]+$")).as_py():
+        digits = self.rest.drop_null()
+        if not pc.all(pc.match_substring_regex(digits, r"^[-+]?[0-9]+$")).as_py():
             return False
-        inexact = first_rounded(map(int, pc.unique(whole).to_pylist()))
+        inexact = first_rounded(map(int, pc.unique(digits).to_pylist()))
         if inexact is not None:
             warn_of_whole_numbers(self.name, inexact)
         return inexact is not None
@@ -325,8 +325,8 @@ def emptied(cells: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 def _one_chunk(cells: pa.ChunkedArray) -> pa.Array:
-    whole = cells.combine_chunks()
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+    array = cells.combine_chunks()
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
 
 
 def _first(mask: pa.ChunkedArray) -> int | None:
@@ -343,9 +343,9 @@ def _follows_from_number(cell: str) -> bool:
 
 def _notes(columns: Sequence[_Column]) -> Iterator[Note]:
     """Yield a note for each kind of guess about the cells."""
-    keep = "text_columns={{{column!r}}} keeps the text"
-    yield from _of_columns(columns, lambda one: one.rewritten, keep)
-    for keeps_words, remedy in ((True, keep), (False, "write another word if it is text")):
+    advice = "text_columns={{{column!r}}} keeps the text"
+    yield from _of_columns(columns, lambda one: one.rewritten, advice)
+    for keeps_words, remedy in ((True, advice), (False, "write another word if it is text")):
         of_kind = [column for column in columns if column.keeps_words is keeps_words]
         yield from _of_columns(
             of_kind, lambda one: one.missing_words and f"{_listed(one.missing_words)} {{}} missing", remedy
@@ -359,13 +359,13 @@ def _notes(columns: Sequence[_Column]) -> Iterator[Note]:
 
 def _of_columns(columns: Sequence[_Column], say: Callable[[_Column], Any], remedy: str) -> Iterator[Note]:
     """Yield one note about all columns of which there is something to say."""
-    found = {column.name: text for column in columns if (text := say(column))}
-    if not found:
+    text_of = {column.name: text for column in columns if (text := say(column))}
+    if not text_of:
         return
-    shown = [text.format(f"in column {name!r} is read as") for name, text in list(found.items())[:3]]
-    if len(found) > 3:
-        shown.append(f"so are cells in {len(found) - 3} more columns")
-    first = next(column for column in columns if column.name in found)
+    shown = [text.format(f"in column {name!r} is read as") for name, text in list(text_of.items())[:3]]
+    if len(text_of) > 3:
+        shown.append(f"so are cells in {len(text_of) - 3} more columns")
+    first = next(column for column in columns if column.name in text_of)
     word = first.words_as_text[0] if first.words_as_text else ""
     yield Note("; ".join(shown), remedy.format(column=first.name, word=word))
 

@@ -55,11 +55,11 @@ class DelimitedText:
     def of(cls, path: Path, raw: bytes, options: ReadingOptions, usual: str) -> DelimitedText:
         """Return the text of a file whose usual separator is `usual`; TableError if it is no text or empty."""
         body = raw.removeprefix(BYTE_ORDER_MARK)
-        found = other_format(body.lstrip(b"\r\n"))
-        if found is not None:
-            raise TableError(f"{path} is no delimited text: it is {found[0]}", found[1])
+        format_and_hint = other_format(body.lstrip(b"\r\n"))
+        if format_and_hint is not None:
+            raise TableError(f"{path} is no delimited text: it is {format_and_hint[0]}", format_and_hint[1])
         body, encoding, encoding_note = _in_utf_8(path, body, options.encoding)
-        whole, body = body, body.lstrip(b"\r\n")
+        full_body, body = body, body.lstrip(b"\r\n")
         named = _SEPARATOR_LINE.match(body)  # spreadsheets name the separator in a line of its own
         body = body if named is None else body[named.end() :]
         start = _end_of_comments(body, options.sep, usual)
@@ -67,7 +67,7 @@ class DelimitedText:
         body = body[start:]
         if not body.strip():
             raise TableError(f"{path} is empty")
-        n_skipped = len(whole[: len(whole) - len(body)].splitlines())
+        n_skipped = len(full_body[: len(full_body) - len(body)].splitlines())
         separator, sep_note = named[1].decode() if named else "", None
         if options.sep is not None:
             separator = _separator(options.sep)
@@ -165,15 +165,15 @@ def _is_other_alphabet(raw: bytes) -> bool:
 
 def _readings(raw: bytes) -> list[str]:
     """Return the option for each encoding in which the text can be read, the likely ones first, with its words."""
-    found = []
+    readings = []
     for encoding in _ENCODINGS:
         with suppress(UnicodeDecodeError):
             text = raw[: raw.rfind(b"\n") + 1 or len(raw)].decode(encoding)
             words = [word for word in re.findall(r"[^\W\d_]+", text[:4000]) if not word.isascii()]
             odd = sum(word != word.lower() and word not in (word.upper(), word.capitalize()) for word in words)
             if words:
-                found.append((odd, f"encoding={encoding} reads {' '.join(words[:3])!r}"))
-    return [option for _, option in sorted(found, key=lambda one: one[0])]
+                readings.append((odd, f"encoding={encoding} reads {' '.join(words[:3])!r}"))
+    return [option for _, option in sorted(readings, key=lambda one: one[0])]
 
 
 def _line(raw: bytes, position: int) -> int:
@@ -256,10 +256,10 @@ def _counts(text: str, separator: str) -> list[int]:
     if len(lines) > 1 and len(text) >= _HEAD - 4:
         lines.pop()
     rows = csv.reader(lines, delimiter=separator)
-    found: list[int] = []
+    counts: list[int] = []
     with suppress(csv.Error):
-        found.extend(len(row) for row in itertools.islice(rows, _LINES) if row)
-    return found
+        counts.extend(len(row) for row in itertools.islice(rows, _LINES) if row)
+    return counts
 
 
 def with_tabs(raw: bytes) -> bytes:

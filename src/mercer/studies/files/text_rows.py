@@ -149,7 +149,7 @@ def _edges(raw: bytes, values: np.ndarray, separator: bytes) -> np.ndarray:
     cells = re.compile(b"(?<![^" + border + b'])"[^"]*(?:""[^"]*)*("|\\Z)')
     spans = [
         edge
-        for found in cells.finditer(raw)
-        for edge in ((found.start(), found.end() - 1) if found[1] else (found.start(),))
+        for match in cells.finditer(raw)
+        for edge in ((match.start(), match.end() - 1) if match[1] else (match.start(),))
     ]
     return np.array(spans, dtype=np.int64)

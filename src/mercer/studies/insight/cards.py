@@ -104,9 +104,9 @@ def row_cards(
     reasons: list[tuple[tuple[str, float], ...]] = [()] * len(wanted)
     if with_reasons and explained:
         drawn = np.sort(np.random.default_rng(0).permutation(reference.n_rows)[:N_REFERENCE])
-        own = used.take(np.searchsorted(choice.rows, wanted))
-        found = explain(model, own, reference.take(drawn), columns=explained)
-        reasons = [tuple(found.largest(number, N_REASONS)) for number in range(len(wanted))]
+        card_rows = used.take(np.searchsorted(choice.rows, wanted))
+        explanation = explain(model, card_rows, reference.take(drawn), columns=explained)
+        reasons = [tuple(explanation.largest(number, N_REASONS)) for number in range(len(wanted))]
 
     return {
         row: RowCard(

@@ -111,47 +111,47 @@ def column_importance(
     )
     rng = np.random.default_rng(seed)
     cost_of_row = max(1, model.support_vectors.n) * len(columns) * (1 + len(model.parts) / 20)
-    repeats = int(np.clip(BUDGET / (cost_of_row * part.n_rows), 1, REPEATS))
-    n = int(min(part.n_rows, max(MIN_ROWS, BUDGET / (cost_of_row * repeats))))
+    n_repeats = int(np.clip(BUDGET / (cost_of_row * part.n_rows), 1, REPEATS))
+    n = int(min(part.n_rows, max(MIN_ROWS, BUDGET / (cost_of_row * n_repeats))))
     rows = np.sort(rng.permutation(part.n_rows)[:n])
     parts = KernelParts(model, model.encoder.transform(part.take(rows)))
-    whole, units = parts.values(), None if groups is None else groups[rows]
-    before, found = costs(whole, rows), []
+    values_of_all, units = parts.values(), None if groups is None else groups[rows]
+    before, importance = costs(values_of_all, rows), []
     unseen = 0.0  # upper end for a change that no row has shown
     if largest_cost is not None:
         unseen = largest_cost * (1.0 - 0.025 ** (1.0 / (n if units is None else len(np.unique(units)))))
     for names, place in columns.items():
         if deadline.has_come:
             break
-        orders = np.array([rng.permutation(n) for _ in range(repeats)])
+        orders = np.array([rng.permutation(n) for _ in range(n_repeats)])
         shuffled = parts.values_shuffled(place, orders)
         rise = np.mean([costs(values, rows) for values in shuffled], axis=0) - before
         increase = mean_interval(rise, units)
-        if all(np.array_equal(values, whole) for values in shuffled):  # the machine does not use the column
+        if all(np.array_equal(values, values_of_all) for values in shuffled):  # the machine does not use the column
             increase = Interval(0.0, 0.0, 0.0)
         elif increase.low <= 0.0:
             increase = replace(increase, high=max(increase.high, unseen))
-        found.append(Importance(names, increase))
-    return tuple(sorted(found, key=lambda one: -one.increase.value))
+        importance.append(Importance(names, increase))
+    return tuple(sorted(importance, key=lambda one: -one.increase.value))
 
 
 def _sets_of_columns(model: Model, together: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], npt.NDArray[np.int64]]:
     """Return the encoded columns of each column, or set of columns that say the same."""
     places = {name: np.arange(place.start, place.stop) for name, place in encoded_columns(model).items()}
     set_of = {name: names for names in together for name in names}
-    found: dict[tuple[str, ...], list[npt.NDArray[np.int64]]] = {}
+    places_of: dict[tuple[str, ...], list[npt.NDArray[np.int64]]] = {}
     for name, place in places.items():
         names = tuple(one for one in set_of.get(name, (name,)) if one in places)
-        found.setdefault(names, []).append(place)
-    return {names: np.concatenate(parts) for names, parts in found.items()}
+        places_of.setdefault(names, []).append(place)
+    return {names: np.concatenate(parts) for names, parts in places_of.items()}
 
 
 def encoded_columns(model: Model) -> dict[str, slice]:
     """Return where each column of the table is among the encoded ones; a sparse block is one column."""
-    found, end = {}, 0
+    places_of, end = {}, 0
     for rule in model.encoder.rules_:
         begin, end = end, end + rule.n_features
-        found[rule.name] = slice(begin, end)
+        places_of[rule.name] = slice(begin, end)
     if model.encoder.sparse_ is not None:
-        found[OTHER] = slice(end, model.encoder.n_features_)
-    return found
+        places_of[OTHER] = slice(end, model.encoder.n_features_)
+    return places_of

@@ -53,10 +53,10 @@ def partial_dependence(model: Model, table: Table, column: str, seed: int = 0) -
 
 
 def _cells(table: Table, column: str) -> npt.NDArray[Any]:
-    known = table[column][~table.missing(column)]
+    present = table[column][~table.missing(column)]
     if table.is_numeric(column):
-        return np.unique(np.quantile(known, np.linspace(0.02, 0.98, N_CELLS), method="nearest"))
-    counts = Counter(map(str, known))
+        return np.unique(np.quantile(present, np.linspace(0.02, 0.98, N_CELLS), method="nearest"))
+    counts = Counter(map(str, present))
     names = sorted(counts, key=lambda name: (-counts[name], name))
     return np.array(names[:N_CELLS], dtype=object)
 

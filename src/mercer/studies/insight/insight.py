@@ -198,13 +198,13 @@ def gather(
 def _dependences(model: Model, rest: Table, columns: Sequence[str], budget: TimeBudget) -> list[Dependence]:
     free_text = [name for name, kind in model.encoder.kinds.items() if kind == "text"]  # hardly a cell occurs twice
     named = [name for name in columns if name != OTHER and name in rest and name not in free_text][:N_DEPENDENCES]
-    found, deadline = [], Deadline(budget.share(COLUMNS))
+    dependences, deadline = [], Deadline(budget.share(COLUMNS))
     for place, name in enumerate(named):
         if deadline.has_come:
             budget.cuts.append(f"How predictions depend on {listing(named[place:])} was not computed.")
             break
-        found.append(partial_dependence(model, rest, name))
-    return found
+        dependences.append(partial_dependence(model, rest, name))
+    return dependences
 
 
 def _suspicious(

@@ -55,29 +55,30 @@ class KernelParts:
         for number, part in enumerate(model.parts):
             np.add.at(self.beta[:, number], part.support, part.beta)
         self.biases = np.array([part.bias for part in model.parts])
-        self.whole = _part(X, self.vectors)
+        self.all_columns = _part(X, self.vectors)
 
     def values(self) -> FloatArray:
         """Return the decision values, (n, number of machines)."""
-        return self._values(self.whole)
+        return self._values(self.all_columns)
 
     def values_shuffled(
         self, columns: slice | npt.NDArray[np.int64], orders: npt.NDArray[np.int64]
     ) -> list[FloatArray]:
         """Return the decision values with these columns of each row taken from another row, for each of the orders."""
-        own = _part(self.X[:, columns], self.vectors[:, columns])
-        found = []
+        chosen_part = _part(self.X[:, columns], self.vectors[:, columns])
+        values = []
         for order in orders:
-            moved = own.shuffled(order)
+            moved = chosen_part.shuffled(order)
             changed = _Part(
-                self.whole.inner - own.inner + moved.inner, self.whole.squares - own.squares + moved.squares
+                self.all_columns.inner - chosen_part.inner + moved.inner,
+                self.all_columns.squares - chosen_part.squares + moved.squares,
             )
-            found.append(self._values(changed))
-        return found
+            values.append(self._values(changed))
+        return values
 
     def kernel_values(self) -> FloatArray:
         """Return k(x, s) of each row x and support vector s."""
-        return self._kernel_values(self.whole)
+        return self._kernel_values(self.all_columns)
 
     def _values(self, part: _Part) -> FloatArray:
         return np.asarray(self._kernel_values(part) @ self.beta + self.biases)

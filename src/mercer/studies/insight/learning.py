@@ -81,8 +81,10 @@ def gain_between(goal: Goal, fewer: Sequence[float], more: Sequence[float], test
     saved, now = np.subtract(fewer, more), goal.figure(sum(more))
     if saved.size < 2:
         return Interval(now - goal.figure(sum(fewer)), -np.inf, np.inf)
-    found = corrected_t_test(saved, n_train=1.0, n_test=test_share).difference
-    ends = [now - goal.figure(sum(more) + saved.size * one) for one in (found.value, found.low, found.high)]
+    difference = corrected_t_test(saved, n_train=1.0, n_test=test_share).difference
+    ends = [
+        now - goal.figure(sum(more) + saved.size * one) for one in (difference.value, difference.low, difference.high)
+    ]
     return Interval(*ends)
 
 

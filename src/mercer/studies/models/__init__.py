@@ -9,7 +9,7 @@ from mercer.studies.files.atomic_write import check_writable as check_writable
 from mercer.studies.files.atomic_write import open_atomically as open_atomically
 from mercer.studies.files.output_folder import check_folder as check_folder
 from mercer.studies.files.output_folder import writable_folder as writable_folder
-from mercer.studies.files.own_files import open_own as open_own
+from mercer.studies.files.regular_files import open_own as open_own
 from mercer.studies.models.archive import is_model_start as is_model_start
 from mercer.studies.models.explanation import MIN_REFERENCE as MIN_REFERENCE
 from mercer.studies.models.explanation import Explanation as Explanation

@@ -43,31 +43,41 @@ def model_of_dual(training: TrainingSet, machine: Dual, sample_weight: npt.NDArr
 
 
 def model_of_other(
-    training: TrainingSet, found: Trained, sample_weight: npt.NDArray[np.float64] | None = None
+    training: TrainingSet, state: Trained, sample_weight: npt.NDArray[np.float64] | None = None
 ) -> Model:
     """Return the model of a machine that does not solve a box-constrained problem, from its fitted state."""
     prediction_kind = training.prediction_kind
     if isinstance(prediction_kind, Classes):
-        prediction_kind = replace(prediction_kind, scheme=found.scheme)
-    beta, rows = found.point.beta, found.rows
-    multipliers, claims = found.point.multipliers, [*found.claims, *[None] * beta.shape[1]]
+        prediction_kind = replace(prediction_kind, scheme=state.scheme)
+    beta, rows = state.point.beta, state.rows
+    multipliers, certificates = state.point.multipliers, [*state.certificates, *[None] * beta.shape[1]]
     parts = []
-    for column, (bias, claim) in enumerate(zip(found.point.bias.tolist(), claims, strict=False)):
+    for column, (bias, certificate) in enumerate(zip(state.point.bias.tolist(), certificates, strict=False)):
         used = beta[:, column] != 0.0
         if multipliers is not None:
             used |= multipliers[:, column] != 0.0
-        own = np.flatnonzero(used)
-        dual = None if multipliers is None else multipliers[own, column]
-        of_rows = None if found.duals is None else found.duals[column]
-        parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual, of_rows))
+        support = np.flatnonzero(used)
+        dual = None if multipliers is None else multipliers[support, column]
+        of_rows = None if state.duals is None else state.duals[column]
+        parts.append(
+            Part(
+                support if rows is None else rows[support],
+                beta[support, column],
+                bias,
+                None,
+                certificate,
+                dual,
+                of_rows,
+            )
+        )
     used_rows = np.zeros(0, dtype=np.int64)
-    vectors = found.vectors
+    vectors = state.vectors
     if rows is not None:
         used_rows = np.unique(np.concatenate([part.support for part in parts]))
-        vectors = found.vectors.rows(np.searchsorted(rows, used_rows))
+        vectors = state.vectors.rows(np.searchsorted(rows, used_rows))
     of_it = replace(training, prediction_kind=prediction_kind)
     return of_it.assembled(
-        found.machine_spec, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight
+        state.machine_spec, state.kernel, used_rows, vectors, parts, state.class_weight, sample_weight
     )
 
 
@@ -109,5 +119,5 @@ def _fitted_kind(
 
 def solutions_of(machine: Dual) -> list[Solution]:
     """Return the solution of each problem of a fitted machine."""
-    found = machine.solution_
-    return list(found) if isinstance(found, tuple) else [found]
+    fitted_solution = machine.solution_
+    return list(fitted_solution) if isinstance(fitted_solution, tuple) else [fitted_solution]

@@ -13,16 +13,16 @@ from mercer.multiclass import FITTED_ON, LEAVE_ONE_OUT, METHODS, N_FOLDS, Calibr
 _FOLD_DIGITS = frozenset(map(str, range(N_FOLDS)))
 
 
-def calibration_dict(found: Calibration) -> dict[str, Any]:
+def calibration_dict(calibration: Calibration) -> dict[str, Any]:
     """Return a calibration as JSON values."""
     return {
-        "method": found.method,
-        "free": found.free,
-        "values": next(values for values, words in FITTED_ON.items() if words == found.fitted_on),
-        "n_rows": list(found.n_rows),
-        "n_moved": found.n_moved,
-        "maps": [_map_dict(one) for one in found.maps],
-        **({} if found.folds is None else {"folds": "".join(map(str, found.folds.tolist()))}),
+        "method": calibration.method,
+        "free": calibration.free,
+        "values": next(values for values, words in FITTED_ON.items() if words == calibration.fitted_on),
+        "n_rows": list(calibration.n_rows),
+        "n_moved": calibration.n_moved,
+        "maps": [_map_dict(one) for one in calibration.maps],
+        **({} if calibration.folds is None else {"folds": "".join(map(str, calibration.folds.tolist()))}),
     }
 
 
@@ -44,9 +44,9 @@ def read_calibration(entry: Any, scheme: str, n_classes: int, n_parts: int) -> C
         raise ValueError(f"it should have {n_parts} maps, and their numbers of rows")
     folds = _folds(entry.get("folds"))
     read = _isotonic if method == "isotonic" else _sigmoid
-    found = tuple(read(one, free) for one in maps)
+    maps_read = tuple(read(one, free) for one in maps)
     words, n_moved = FITTED_ON[values], entry["n_moved"]
-    return Calibration(method, free, scheme, n_classes, found, tuple(n_rows), words, n_moved, folds)
+    return Calibration(method, free, scheme, n_classes, maps_read, tuple(n_rows), words, n_moved, folds)
 
 
 def _folds(digits: Any) -> IndexArray | None:
@@ -74,10 +74,10 @@ def _isotonic(entry: Any, free: bool) -> Isotonic:
     rising = values.size > 0 and values.shape == probabilities.shape and (np.diff(values) > 0.0).all()
     if not rising or (np.diff(probabilities) < 0.0).any() or not ((probabilities > 0.0) & (probabilities < 1.0)).all():
         raise ValueError("a function through points does not rise, or gives no probabilities")
-    found = Isotonic(tuple(values.tolist()), tuple(probabilities.tolist()))
-    if not free and found(0.0)[0, 1] != 0.5:
+    isotonic = Isotonic(tuple(values.tolist()), tuple(probabilities.tolist()))
+    if not free and isotonic(0.0)[0, 1] != 0.5:
         raise ValueError("a function through points is not 1/2 at 0")
-    return found
+    return isotonic
 
 
 def _number(value: Any) -> float:

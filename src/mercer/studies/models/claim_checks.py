@@ -79,27 +79,27 @@ def recomputed(
         return machine_spec.check(targets, weights, gram, point, claim)
     assert isinstance(machine_spec, LossSpec)
     evidence = machine_spec.evidence(targets, weights, gram, point)
-    found = evidence.evaluate(independent=True)
+    evaluation = evidence.evaluate(independent=True)
     scale = np.ones(1) if evidence.violation_scale is None else evidence.violation_scale
-    slack = Slack.of(float(found.decision_error.max()), float(weights.sum() * np.max(scale)), engine)
-    both = 2.0 * (found.rounding + found.gap_rounding)
+    slack = Slack.of(float(evaluation.decision_error.max()), float(weights.sum() * np.max(scale)), engine)
+    both = 2.0 * (evaluation.rounding + evaluation.gap_rounding)
     slack = replace(slack, dual=slack.dual + both, gap=slack.gap + both)
-    eased = found._replace(
-        violation=None if found.violation is None else np.maximum(0.0, found.violation - slack.rounding),
-        gap=found.gap - slack.gap,
-        decision_error=0.5 * found.decision_error,
+    eased = evaluation._replace(
+        violation=None if evaluation.violation is None else np.maximum(0.0, evaluation.violation - slack.rounding),
+        gap=evaluation.gap - slack.gap,
+        decision_error=0.5 * evaluation.decision_error,
     )
-    certificate = recertified(claim, evidence, found, eased)
+    certificate = recertified(claim, evidence, evaluation, eased)
     return certificate, disagreements(claim, certificate, slack)
 
 
-def recertified(stored: Any, evidence: Any, found: Any, eased: Any) -> Any:
+def recertified(stored: Any, evidence: Any, evaluation: Any, eased: Any) -> Any:
     """Return the certificate that an evaluation supports; `optimal` must be proved again.
 
     The status may be worse than the stored one only by rounding, for instance if a violation was just within the
     tolerance. So if the evaluation `eased` (reduced by the rounding) supports the stored status, it is kept.
     """
-    certificate = stored.with_evaluation(evidence, found)
+    certificate = stored.with_evaluation(evidence, evaluation)
     if not is_worse(certificate.status, stored.status) or is_worse(
         stored.with_evaluation(evidence, eased).status, stored.status
     ):
@@ -130,16 +130,18 @@ _COUNTS = {
 }
 
 
-def disagreements(stored: Any, found: Any, slack: Slack) -> list[str]:
+def disagreements(stored: Any, recomputed_claim: Any, slack: Slack) -> list[str]:
     """Return a sentence for each claim that recomputation does not confirm; better numbers are accepted."""
-    scale = max([0.0, *(abs(value) for value in (found.primal, found.dual) if np.isfinite(value))])
+    scale = max(
+        [0.0, *(abs(value) for value in (recomputed_claim.primal, recomputed_claim.dual) if np.isfinite(value))]
+    )
     findings = []
-    for name, claimed, actual in _pairs(_OBJECTIVES, stored, found):
+    for name, claimed, actual in _pairs(_OBJECTIVES, stored, recomputed_claim):
         unit = scale if name == "relative gap" else 1.0
         allowed = AGREEMENT * scale + (2.0 * slack.dual if name == "dual objective" else slack.gap)
         if claimed != actual and not abs(claimed - actual) * unit <= allowed:
             findings.append(f"the {name} is {claimed:.9g} in the file and {actual:.9g} recomputed")
-    for name, claimed, actual in _pairs(_VIOLATIONS, stored, found):
+    for name, claimed, actual in _pairs(_VIOLATIONS, stored, recomputed_claim):
         room = AGREEMENT * max(1.0, actual) if name == "dual infeasibility" else slack.rounding + AGREEMENT
         if actual is not None and not actual <= claimed + room:
             findings.append(f"the {name} is {claimed:.3g} in the file and {actual:.3g} recomputed")
@@ -148,15 +150,19 @@ def disagreements(stored: Any, found: Any, slack: Slack) -> list[str]:
             f"the rounding error of a decision value is {stored.decision_error:.3g} in the file and at most "
             f"{slack.rounding:.3g} recomputed"
         )
-    for name, claimed, actual in _pairs(_COUNTS, stored, found):
+    for name, claimed, actual in _pairs(_COUNTS, stored, recomputed_claim):
         if claimed != actual:
             findings.append(f"the number of {name} is {claimed} in the file and {actual} recomputed")
-    if is_worse(found.status, stored.status):
-        findings.append(f"the file says `{stored.status}`, recomputing says `{found.status}`")
+    if is_worse(recomputed_claim.status, stored.status):
+        findings.append(f"the file says `{stored.status}`, recomputing says `{recomputed_claim.status}`")
     return findings
 
 
-def _pairs(names: dict[str, str], stored: Any, found: Any) -> list[tuple[str, Any, Any]]:
+def _pairs(names: dict[str, str], stored: Any, recomputed_claim: Any) -> list[tuple[str, Any, Any]]:
     """Return the claims that the file makes; a file of an earlier version does not make all of them."""
-    pairs = [(name, getattr(stored, key), getattr(found, key)) for name, key in names.items() if hasattr(stored, key)]
+    pairs = [
+        (name, getattr(stored, key), getattr(recomputed_claim, key))
+        for name, key in names.items()
+        if hasattr(stored, key)
+    ]
     return [(name, claimed, actual) for name, claimed, actual in pairs if claimed is not None]

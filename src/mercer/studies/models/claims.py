@@ -40,27 +40,27 @@ def claim_of_version_4(entry: dict[str, Any] | None, machine_spec: dict[str, Any
     machine = machine_spec["type"]
     primal, dual, stated = (_read(entry[name]) for name in ("primal", "dual", "relative_gap"))
     relative = relative_gap(primal, dual)
-    found = {name: entry.get(name) for name in ("kkt_violation", "n_support", "n_free", "n_bounded", "tol_gap")}
-    found |= {"gradient_violation": None, "rounding": None, "decision_error": entry["rounding"], "absolute_gap": 0.0}
+    fields = {name: entry.get(name) for name in ("kkt_violation", "n_support", "n_free", "n_bounded", "tol_gap")}
+    fields |= {"gradient_violation": None, "rounding": None, "decision_error": entry["rounding"], "absolute_gap": 0.0}
     if machine == "LogisticRegression":  # the gap decides now, and the objective is in units of 1 / C
         variance = _read(machine_spec["prior_variance"])
         unit = variance if math.isfinite(variance) else 1.0
-        found |= {name: number_of(unit * _read(entry[name])) for name in ("primal", "dual", "gap")}
-        found |= {"decision_error": None, "tol": None, "tol_gap": largest_gap(entry["tol"])}
+        fields |= {name: number_of(unit * _read(entry[name])) for name in ("primal", "dual", "gap")}
+        fields |= {"decision_error": None, "tol": None, "tol_gap": largest_gap(entry["tol"])}
     elif "violation" in entry and machine not in _BY_GAP:
-        found |= {"gradient_violation": entry["violation"]}
+        fields |= {"gradient_violation": entry["violation"]}
         if math.isfinite(relative):
-            found |= {"tol_gap": largest_gap(entry["tol"]), "absolute_gap": max(0.0, _read(entry["gap"]))}
+            fields |= {"tol_gap": largest_gap(entry["tol"]), "absolute_gap": max(0.0, _read(entry["gap"]))}
     elif "violation" in entry:
-        found |= {"tol": None, "tol_gap": entry["tol"]}
+        fields |= {"tol": None, "tol_gap": entry["tol"]}
         if machine != "GradientKernelSVC":  # its rounding was a share of the gap
             share = _read(entry["rounding"])
             rounding = share * (_read(entry["gap"]) / stated if stated > 0.0 and math.isfinite(stated) else 0.0)
-            found |= {"rounding": number_of(rounding), "decision_error": None}
+            fields |= {"rounding": number_of(rounding), "decision_error": None}
         if entry["status"] == Status.OPTIMAL and not relative <= entry["tol"]:
-            found |= {"status": str(Status.STALLED)}
+            fields |= {"status": str(Status.STALLED)}
     entries = {name: value for name, value in entry.items() if name != "violation"}
-    return {**entries, **found, "relative_gap": number_of(relative)}
+    return {**entries, **fields, "relative_gap": number_of(relative)}
 
 
 def _read(value: Any) -> float:
@@ -74,7 +74,7 @@ def number_of(value: float) -> float | str:
 
 def read_claim(entry: Any, machine_spec: MachineSpec, *, has_one: bool) -> Any:
     """Return the claims of a machine, a value of type `machine_spec.claims`; all its fields must be in the file."""
-    kind = machine_spec.claims if has_one else None
+    kind = machine_spec.certificate_type if has_one else None
     if kind is None:
         if entry is not None:
             refuse("a machine has a certificate, and should not have one")

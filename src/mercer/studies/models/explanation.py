@@ -110,12 +110,12 @@ def explain(
     >>> frame = pd.DataFrame({"a": [3, 1, 4, 2] * 5, "b": [1, 5] * 10})
     >>> frame["y"] = 2.0 * frame["a"] + frame["b"]
     >>> model = fit_model(frame, "y", LinearSVR(C=1e4, epsilon=0.0))
-    >>> found = explain(model, frame)
-    >>> found.columns
+    >>> explanation = explain(model, frame)
+    >>> explanation.columns
     ('a', 'b')
-    >>> found.contributions[0].round(2) + 0.0
+    >>> explanation.contributions[0].round(2) + 0.0
     array([ 1., -2.])
-    >>> bool(abs(found.base[0] + found.contributions[0].sum() - 7.0) < 1e-3)
+    >>> bool(abs(explanation.base[0] + explanation.contributions[0].sum() - 7.0) < 1e-3)
     True
     """
     table = as_table(table)
@@ -131,25 +131,25 @@ def explain(
     rows = np.arange(table.n_rows)
     is_linear, base = model.machine_spec.is_linear, _outputs(model, R).mean(axis=0)[chosen]
     if is_linear:
-        found = _of_linear(model, X, R, places, chosen)
+        contributions = _of_linear(model, X, R, places, chosen)
     else:
-        found = np.column_stack([_replaced(model, X, R, place, chosen) for place in places.values()])
-        found = outputs[rows, chosen][:, None] - found
+        contributions = np.column_stack([_replaced(model, X, R, place, chosen) for place in places.values()])
+        contributions = outputs[rows, chosen][:, None] - contributions
     output = outputs[rows, chosen]
-    whole = np.allclose(base + found.sum(axis=1), output, rtol=1e-9, atol=1e-9 * np.abs(output).max())
-    is_sum = len(places) == n_columns and (is_linear or bool(whole))
-    return Explanation(tuple(places), found, output, base, is_sum)
+    adds_up = np.allclose(base + contributions.sum(axis=1), output, rtol=1e-9, atol=1e-9 * np.abs(output).max())
+    is_sum = len(places) == n_columns and (is_linear or bool(adds_up))
+    return Explanation(tuple(places), contributions, output, base, is_sum)
 
 
 def _places(model: Model) -> dict[str, slice]:
     """Return where each column is among the encoded ones; a sparse block is one column."""
-    found, end = {}, 0
+    places, end = {}, 0
     for rule in model.encoder.rules_:
         begin, end = end, end + rule.n_features
-        found[rule.name] = slice(begin, end)
+        places[rule.name] = slice(begin, end)
     if model.encoder.sparse_ is not None:
-        found[SPARSE] = slice(end, model.encoder.n_features_)
-    return found
+        places[SPARSE] = slice(end, model.encoder.n_features_)
+    return places
 
 
 def _reference(model: Model, table: Any, reference: Any, seed: int) -> Matrix:
@@ -190,18 +190,18 @@ def _of_linear(
     p = X.shape[1]
     weights = _outputs(model, sparse.identity(p, format="csr")) - _outputs(model, sparse.csr_array((1, p)))
     means = np.asarray(R.mean(axis=0)).ravel()
-    found = np.empty((X.shape[0], len(places)))
+    contributions = np.empty((X.shape[0], len(places)))
     for j, place in enumerate(places.values()):
         part = np.asarray(X[:, place] @ weights[place]) - means[place] @ weights[place]
-        found[:, j] = part[np.arange(len(chosen)), chosen]
-    return found
+        contributions[:, j] = part[np.arange(len(chosen)), chosen]
+    return contributions
 
 
 def _replaced(
     model: Model, X: Matrix, R: Matrix, place: slice, chosen: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """Return the mean output of each row with these features taken from the reference rows."""
-    found, n_reference = np.empty(X.shape[0]), R.shape[0]
+    means, n_reference = np.empty(X.shape[0]), R.shape[0]
     step = max(1, BLOCK // n_reference)
     for start in range(0, X.shape[0], step):
         rows = np.arange(start, min(start + step, X.shape[0]))
@@ -210,5 +210,5 @@ def _replaced(
         dense = all(isinstance(part, np.ndarray) for part in parts)
         changed = np.hstack(parts) if dense else sparse.csr_array(sparse.hstack(parts))
         outputs = _outputs(model, changed)[np.arange(len(each)), np.repeat(chosen[rows], n_reference)]
-        found[rows] = outputs.reshape(len(rows), n_reference).mean(axis=1)
-    return found
+        means[rows] = outputs.reshape(len(rows), n_reference).mean(axis=1)
+    return means

@@ -54,7 +54,7 @@ class Trained:
         Indices of these vectors among the training rows of positive weight; None if they are not training rows.
     point : Point
         Coefficients of the vectors, (m, n_parts), biases, and multipliers (m, n_parts) if the machine has some.
-    claims : tuple
+    certificates : tuple
         One claim for each problem.
     class_weight : ndarray of shape (n_classes,) or None
     scheme : str
@@ -68,7 +68,7 @@ class Trained:
     vectors: Vectors
     rows: IndexArray | None
     point: Point
-    claims: tuple[Any, ...]
+    certificates: tuple[Any, ...]
     class_weight: FloatArray | None
     scheme: str
     duals: FloatArray | None = None
@@ -87,8 +87,8 @@ def trained(machine: Other) -> Trained:
     if isinstance(machine, (LogisticRegression, LeastSquaresClassifier, LinearSVC, LinearSVR, PegasosSVC)):
         w = as_data(np.ascontiguousarray(np.atleast_2d(machine._dense_coef())))
         point = Point(np.eye(w.n), np.broadcast_to(machine.intercept_, w.n).astype(np.float64))
-        found = _trained(machine, machine.spec_, Linear(), w, None, point, _claims(machine))
-        return found if not machine.spec_.has_duals else replace(found, duals=machine._duals())
+        state = _trained(machine, machine.spec_, Linear(), w, None, point, _claims(machine))
+        return state if not machine.spec_.has_duals else replace(state, duals=machine._duals())
     kernel = machine.kernel_
     check_rows_are_numbers(machine)
     if isinstance(machine, KernelNeighborsClassifier):
@@ -110,12 +110,14 @@ def _trained(
     vectors: Any,
     rows: Any,
     point: Point,
-    claims: tuple[Any, ...],
+    certificates: tuple[Any, ...],
 ) -> Trained:
     weights = getattr(machine, "class_weight_", None)
     if weights is None and hasattr(machine, "classes_"):
         weights = np.ones(machine.classes_.size)
-    return Trained(machine_spec, kernel, vectors, rows, point, claims, weights, getattr(machine, "_scheme", "ovr"))
+    return Trained(
+        machine_spec, kernel, vectors, rows, point, certificates, weights, getattr(machine, "_scheme", "ovr")
+    )
 
 
 def _of_network(machine: RBFNetworkClassifier) -> Trained:
@@ -128,20 +130,20 @@ def _of_network(machine: RBFNetworkClassifier) -> Trained:
         )
     machine_spec = replace(spec, network=True)
     point = Point(np.ascontiguousarray(np.atleast_2d(inner._dense_coef()).T), inner.intercept_)
-    vectors, claims = as_data(machine.centers_), _claims(inner)
-    found = _trained(machine, machine_spec, machine.kernel_, vectors, None, point, claims)
+    vectors, certificates = as_data(machine.centers_), _claims(inner)
+    state = _trained(machine, machine_spec, machine.kernel_, vectors, None, point, certificates)
     duals = inner._duals() if machine_spec.has_duals else None
-    return replace(found, class_weight=machine.class_weight_ * inner.class_weight_, duals=duals)
+    return replace(state, class_weight=machine.class_weight_ * inner.class_weight_, duals=duals)
 
 
 def _claims(machine: Any) -> tuple[Any, ...]:
     if isinstance(machine, ParzenClassifier):
         return ()
     if isinstance(machine, KernelPerceptron):
-        found = (machine.n_mistakes_, machine.n_passes_, machine.criterion_, machine.separated_)
+        numbers = (machine.n_mistakes_, machine.n_passes_, machine.criterion_, machine.separated_)
         return tuple(
             Separation(int(mistakes), int(passes), float(criterion), bool(separated))
-            for mistakes, passes, criterion, separated in zip(*found, strict=True)
+            for mistakes, passes, criterion, separated in zip(*numbers, strict=True)
         )
     certificate = getattr(machine, "certificate_", None)
     if certificate is None:

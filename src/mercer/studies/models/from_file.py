@@ -44,14 +44,16 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression) -> Model:
     biases = np.broadcast_to(quantity.scaled(np.asarray(machine.intercept_, dtype=np.float64)), len(normals))
     kind: PredictionKind = quantity
     if not isinstance(machine, LinearSVR):
-        whole = machine.classes_.dtype.kind in "iu"
-        labels = machine.classes_ if whole else np.array([cell_text(one) for one in machine.classes_], dtype=object)
+        are_integers = machine.classes_.dtype.kind in "iu"
+        labels = (
+            machine.classes_ if are_integers else np.array([cell_text(one) for one in machine.classes_], dtype=object)
+        )
         kind = Classes(file.target, labels, "ovr")
         kind = kind.as_booleans() if machine.classes_.dtype == np.bool_ else kind
-    claims = machine.certificate_.parts or (machine.certificate_,)
+    certificates = machine.certificate_.parts or (machine.certificate_,)
     parts = tuple(
-        Part(np.array([number]), np.ones(1), float(bias), None, claim, duals=np.zeros(0))
-        for number, (bias, claim) in enumerate(zip(biases, claims, strict=True))
+        Part(np.array([number]), np.ones(1), float(bias), None, certificate, duals=np.zeros(0))
+        for number, (bias, certificate) in enumerate(zip(biases, certificates, strict=True))
     )
     return Model(
         encoder=machine.encoder_ or _unscaled(normals.shape[1]),

@@ -119,19 +119,19 @@ def save_liblinear_model(path: str | Path, machine: Any) -> None:
     >>> bool((load_liblinear_model("iris.linear").predict(X) == machine.predict(X)).all())
     True
     """
-    found = _of_model(machine) if isinstance(machine, Model) else _of_estimator(machine)
-    if len(found.normals) == 2 and found.solver != _JOINT:
+    machines = _of_model(machine) if isinstance(machine, Model) else _of_estimator(machine)
+    if len(machines.normals) == 2 and machines.solver != _JOINT:
         raise AssertionError("two classes have one column")
     with open_atomically(path, "w") as file:
-        file.write(f"solver_type {found.solver}\nnr_class {max(2, found.labels.size)}\n")
-        if found.labels.size:
-            file.write(f"label {' '.join(map(str, found.labels.tolist()))}\n")
-        has_bias = bool(found.biases.any())
-        file.write(f"nr_feature {found.normals.shape[1]}\nbias {1 if has_bias else -1}\n")
-        if found.solver == _ONE_CLASS:
-            file.write(f"rho {digits(found.rho)}\n")
+        file.write(f"solver_type {machines.solver}\nnr_class {max(2, machines.labels.size)}\n")
+        if machines.labels.size:
+            file.write(f"label {' '.join(map(str, machines.labels.tolist()))}\n")
+        has_bias = bool(machines.biases.any())
+        file.write(f"nr_feature {machines.normals.shape[1]}\nbias {1 if has_bias else -1}\n")
+        if machines.solver == _ONE_CLASS:
+            file.write(f"rho {digits(machines.rho)}\n")
         file.write("w\n")
-        weights = np.vstack([found.normals.T, found.biases]) if has_bias else found.normals.T
+        weights = np.vstack([machines.normals.T, machines.biases]) if has_bias else machines.normals.T
         file.writelines(f"{' '.join(map(digits, row.tolist()))} \n" for row in weights)
 
 
@@ -161,9 +161,9 @@ def load_liblinear_model(path: str | Path) -> LinearSVC | LinearSVR | LogisticRe
     An untrusted file is safe to load: an invalid one is refused, and memory grows only with the data read. Classes are
     sorted, in whatever order the file has them. A row whose value is exactly 0 may get the other one of two classes.
     """
-    found = _read(path)
-    order = np.argsort(found.labels)
-    normals, biases, classes = found.normals, found.biases, found.labels[order]
+    content = _read(path)
+    order = np.argsort(content.labels)
+    normals, biases, classes = content.normals, content.biases, content.labels[order]
     if classes.size == 2:
         if len(normals) == 2:
             normals, biases = normals[:1] - normals[1:], biases[:1] - biases[1:]
@@ -171,18 +171,18 @@ def load_liblinear_model(path: str | Path) -> LinearSVC | LinearSVR | LogisticRe
             normals, biases = -normals + 0.0, -biases + 0.0
     elif classes.size:
         normals, biases = normals[order], biases[order]
-    if found.solver == _ONE_CLASS:
+    if content.solver == _ONE_CLASS:
         # A row whose value is 0 is outside for LIBLINEAR but inside for mercer: the next larger number is the limit.
-        level = np.nextafter(found.rho - biases[0], np.inf)
+        level = np.nextafter(content.rho - biases[0], np.inf)
         support = Dense(np.ascontiguousarray(normals))
         return restored_machine(OneClassSVM(kernel="linear"), Linear(), support, support.p, np.ones(1), -float(level))
     machine: LinearSVC | LinearSVR | LogisticRegression
-    if found.solver in _LOGISTIC:
-        machine = LogisticRegression(penalty=_LOGISTIC[found.solver], multi_class="ovr")
-    elif found.solver in _REGRESSION:
-        machine = LinearSVR(loss=_REGRESSION[found.solver])
+    if content.solver in _LOGISTIC:
+        machine = LogisticRegression(penalty=_LOGISTIC[content.solver], multi_class="ovr")
+    elif content.solver in _REGRESSION:
+        machine = LinearSVR(loss=_REGRESSION[content.solver])
     else:
-        machine = LinearSVC(**_MARGIN[found.solver])
+        machine = LinearSVC(**_MARGIN[content.solver])
     return restored_linear(machine, normals, biases, classes if classes.size else None)
 
 
@@ -203,7 +203,7 @@ def _read(path: str | Path) -> _LiblinearModel:
         if solver in _REGRESSION or solver == _ONE_CLASS:
             if n_classes != 2:
                 header.refuse("nr_class", f"nr_class is 2 in a model of {solver}, got {n_classes}")
-            if "label" in header.found and solver in _REGRESSION:
+            if "label" in header.entries and solver in _REGRESSION:
                 header.refuse("label", f"label has no place in a model of {solver}")
         else:
             labels = np.array(header.integers("label", n_classes, at_least=-MAX_NUMBER - 1), dtype=np.int64)
@@ -224,7 +224,7 @@ def _read(path: str | Path) -> _LiblinearModel:
 
 def _read_weights(text: ModelText, n_rows: int, n_columns: int) -> FloatArray:
     """Return the weights, (n_rows, n_columns)."""
-    found = array("d")
+    weights = array("d")
     for count in range(n_rows):
         words = text.words()
         if words is None:
@@ -237,11 +237,11 @@ def _read_weights(text: ModelText, n_rows: int, n_columns: int) -> FloatArray:
             text.refuse(f"a line of weights must hold {n_columns} number(s)")
         if not np.isfinite(numbers).all():
             text.refuse("a number is NaN or infinite")
-        found.extend(numbers)
+        weights.extend(numbers)
     while (words := text.words()) is not None:
         if words:
             text.refuse(f"there is more after {n_rows} lines of weights")
-    return np.frombuffer(found).reshape(n_rows, n_columns)
+    return np.frombuffer(weights).reshape(n_rows, n_columns)
 
 
 def _of_estimator(machine: Any) -> _LiblinearModel:
@@ -313,8 +313,8 @@ def _of_model(model: Model) -> _LiblinearModel:
             f"LIBLINEAR has no kernels, and this model has {model.kernel!r}: save_libsvm_model writes those of LIBSVM."
         )
     assert isinstance(model.support_vectors, Vectors)
-    kind, (found, biases) = model.prediction_kind, model.machines
-    normals = np.asarray(model.support_vectors.float64().T @ table_of(found)).T
+    kind, (machine_coefficients, biases) = model.prediction_kind, model.machines
+    normals = np.asarray(model.support_vectors.float64().T @ table_of(machine_coefficients)).T
     spec: Any = model.machine_spec
     if isinstance(kind, Membership):
         if kind.squared_norm is not None:

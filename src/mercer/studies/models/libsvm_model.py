@@ -214,12 +214,12 @@ def _of_estimator(machine: Any) -> LibsvmModel:
     support = _support(machine)
     if kind in CLASSIFIERS:
         _check_scheme(machine._scheme, machine.classes_.size)
-        kernel, found, biases = machine.kernel_, machine._coefficients, machine.intercept_
+        kernel, machine_coefficients, biases = machine.kernel_, machine._coefficients, machine.intercept_
         labels = integer_labels(machine.classes_)
-        if isinstance(found, PairCoefficients):
-            return _of_pairs(kind, kernel, support, found, biases, labels)
+        if isinstance(machine_coefficients, PairCoefficients):
+            return _of_pairs(kind, kernel, support, machine_coefficients, biases, labels)
         positive = np.repeat([False, True], machine.n_support_)
-        return _of_two(kind, kernel, support, found, biases, labels, positive)
+        return _of_two(kind, kernel, support, machine_coefficients, biases, labels, positive)
     none = np.zeros(0, dtype=np.int64)
     # As in load_libsvm_model: the limit is shifted so that the same rows are inside.
     rho = np.nextafter(machine.offset_, -np.inf) if kind == "one_class" else -machine.intercept_
@@ -234,10 +234,10 @@ def _support(machine: Any) -> Vectors | IndexArray:
 
 def _of_model(model: Model) -> LibsvmModel:
     _check_kernel(model.kernel)
-    prediction_kind, (found, biases) = model.prediction_kind, model.machines
+    prediction_kind, (machine_coefficients, biases) = model.prediction_kind, model.machines
     if model.machine_spec.is_linear:
         assert isinstance(model.support_vectors, Vectors)
-        normals = np.asarray(model.support_vectors.float64().T @ table_of(found)).T
+        normals = np.asarray(model.support_vectors.float64().T @ table_of(machine_coefficients)).T
         if isinstance(prediction_kind, Classes):
             return _of_linear(normals, biases, class_labels(prediction_kind), prediction_kind.scheme)
         if isinstance(prediction_kind, Quantity):  # in the target's unit
@@ -247,7 +247,7 @@ def _of_model(model: Model) -> LibsvmModel:
     if kind is None:
         raise ValueError(f"LIBSVM has no {model.machine_spec.machine}, which this model is of.")
     if not isinstance(prediction_kind, Classes):
-        coefficients, none = table_of(found), np.zeros(0, dtype=np.int64)
+        coefficients, none = table_of(machine_coefficients), np.zeros(0, dtype=np.int64)
         if isinstance(prediction_kind, Quantity):  # in the target's unit
             coefficients, biases = prediction_kind.scale * coefficients, prediction_kind.in_unit(biases)
         # As in load_libsvm_model: the limit is shifted so that the same rows are inside.
@@ -255,9 +255,9 @@ def _of_model(model: Model) -> LibsvmModel:
         return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, model.support_vectors)
     _check_scheme(prediction_kind.scheme, len(prediction_kind.labels))
     labels, support = class_labels(prediction_kind), model.support_vectors
-    if isinstance(found, PairCoefficients):
-        return _of_pairs(kind, model.kernel, support, found, biases, labels)
-    return _of_two(kind, model.kernel, support, found, biases, labels, found[:, 0] > 0.0)
+    if isinstance(machine_coefficients, PairCoefficients):
+        return _of_pairs(kind, model.kernel, support, machine_coefficients, biases, labels)
+    return _of_two(kind, model.kernel, support, machine_coefficients, biases, labels, machine_coefficients[:, 0] > 0.0)
 
 
 _KINDS_OF_MODELS = {one.__name__: kind for one, kind in _KINDS.items()}

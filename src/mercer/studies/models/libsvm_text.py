@@ -174,12 +174,12 @@ def _left_behind(header: ModelHeader, kind: str) -> tuple[str, ...]:
     """Return the keys of probability estimates; refuse other lines that do not belong to this kind of model."""
     if kind not in CLASSIFIERS:
         for key in ("label", "nr_sv"):
-            if key in header.found:
+            if key in header.entries:
                 header.refuse(key, f"{key} has no place in a model of {kind}")
     for key in LEFT_BEHIND:
-        if key in header.found:
+        if key in header.entries:
             header.numbers(key, None)
-    return tuple(key for key in LEFT_BEHIND if key in header.found)
+    return tuple(key for key in LEFT_BEHIND if key in header.entries)
 
 
 def _read_support(
@@ -209,8 +209,8 @@ def _read_support(
     weights = np.frombuffer(coefficients) if coefficients else np.zeros(0)
     entries = np.frombuffer(stored) if stored else np.zeros(0)
     ends = np.frombuffer(starts, dtype=np.int64)
-    for found, rows in ((weights, np.arange(0, weights.size + 1, n_coefficients)), (entries, ends)):
-        bad = np.flatnonzero(~np.isfinite(found))
+    for read_numbers, rows in ((weights, np.arange(0, weights.size + 1, n_coefficients)), (entries, ends)):
+        bad = np.flatnonzero(~np.isfinite(read_numbers))
         if bad.size:
             text.refuse("a number is NaN or infinite", begins + int(np.searchsorted(rows, bad[0], side="right")) - 1)
     columns = (np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, dtype=np.int64)) - first
@@ -246,6 +246,6 @@ def _serials(path: str | Path, matrix: sparse.csr_array, n_features: int | None)
     most = MAX_NUMBER if n_features is None else n_features
     bad = np.flatnonzero((matrix.data != np.rint(matrix.data)) | (matrix.data < 1) | (matrix.data > most))
     if bad.size:
-        found = matrix.data[bad[0]]
-        raise LibsvmFileError(f"{path}: serial numbers must be integers from 1 to {most}, got {found:g}")
+        serial = matrix.data[bad[0]]
+        raise LibsvmFileError(f"{path}: serial numbers must be integers from 1 to {most}, got {serial:g}")
     return matrix.data.astype(np.int64) - 1

@@ -174,9 +174,9 @@ def _machine_of_version_4(machine: dict[str, Any], n_parts: int) -> dict[str, An
         return rest | penalty | {"free": True, "scaling": 1.0, "joint": n_parts > 1}
     if "absolute" not in rest:
         return rest
-    found = {"l1_ratio": float(rest.pop("absolute")), **rest}
+    fields = {"l1_ratio": float(rest.pop("absolute")), **rest}
     is_logistic = rest.get("type") == _BY_REST
-    return found | {"type": "LogisticRegression", "joint": False, "network": False} if is_logistic else found
+    return fields | {"type": "LogisticRegression", "joint": False, "network": False} if is_logistic else fields
 
 
 def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
@@ -252,16 +252,16 @@ def _with_costs(model: Model, entry: object) -> Model:
     return replace(model, costs=costs)
 
 
-def _refuse_unknown(given: Any, known: Any, place: str) -> None:
+def _refuse_unknown(given: Any, names: Any, place: str) -> None:
     """Refuse unknown entries, because an entry that is not read is not checked."""
-    if isinstance(given, dict) and isinstance(known, dict):
-        unknown = sorted(given.keys() - known.keys())
+    if isinstance(given, dict) and isinstance(names, dict):
+        unknown = sorted(given.keys() - names.keys())
         if unknown:
             refuse(f"{place} has an unknown entry {unknown[0]!r}")
         for name, value in given.items():
-            _refuse_unknown(value, known[name], f"{name!r} of {place}")
-    elif isinstance(given, list) and isinstance(known, list):
-        for one, other in zip(given, known, strict=False):
+            _refuse_unknown(value, names[name], f"{name!r} of {place}")
+    elif isinstance(given, list) and isinstance(names, list):
+        for one, other in zip(given, names, strict=False):
             _refuse_unknown(one, other, place)
 
 
@@ -375,12 +375,14 @@ def _calibration(entry: Any, prediction_kind: PredictionKind, machine_spec: Mach
         refuse(f"it has probabilities of decision values, which a {machine_spec.machine} does not have")
     assert isinstance(prediction_kind, Classes)
     try:
-        found = read_calibration(entry, prediction_kind.scheme, len(prediction_kind.labels), prediction_kind.n_parts)
+        calibration = read_calibration(
+            entry, prediction_kind.scheme, len(prediction_kind.labels), prediction_kind.n_parts
+        )
     except (ValueError, TypeError, KeyError) as error:
         refuse(f"its calibration is invalid: {type(error).__name__}: {error}")
-    if found.fitted_on not in [FITTED_ON[values] for values in machine_spec.calibrated_on]:
-        refuse(f"it has probabilities of {found.fitted_on}, which a {machine_spec.machine} does not have")
-    return found
+    if calibration.fitted_on not in [FITTED_ON[values] for values in machine_spec.calibrated_on]:
+        refuse(f"it has probabilities of {calibration.fitted_on}, which a {machine_spec.machine} does not have")
+    return calibration
 
 
 def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | sparse.csr_array:
@@ -434,18 +436,22 @@ def _parts(
     if n_support * n_machines > MAX_COEFFICIENTS:
         refuse(f"it has {n_support} support vectors of {n_machines} machines, more than can be computed with")
     check_vector(support, "part_support", 0, n_support)
-    asked_for = [(claim.tol, getattr(claim, "tol_gap", None)) for *_, claim in machines if hasattr(claim, "tol")]
+    asked_for = [
+        (certificate.tol, getattr(certificate, "tol_gap", None))
+        for *_, certificate in machines
+        if hasattr(certificate, "tol")
+    ]
     if len(set(asked_for)) > 1:
         refuse("its machines claim to have been solved to different tolerances")
     parts = []
     for number, machine in enumerate(machines):
-        own = slice(starts[number], starts[number + 1])
-        _check_variables(support[own], beta[own], machine_spec)
+        variables = slice(starts[number], starts[number + 1])
+        _check_variables(support[variables], beta[variables], machine_spec)
         part = Part(
-            support[own],
-            beta[own],
+            support[variables],
+            beta[variables],
             *machine,
-            None if multipliers is None else multipliers[own],
+            None if multipliers is None else multipliers[variables],
             None if duals is None else duals[number],
         )
         if (

@@ -73,8 +73,8 @@ class Part:
     @property
     def divisor(self) -> float:
         """Divisor of decision values that scales the margin to 1: rho of NuSVC if it is positive, otherwise 1."""
-        found = self.half_width
-        return found if found is not None and has_width(found, self.certificate.decision_error) else 1.0
+        half_width = self.half_width
+        return half_width if half_width is not None and has_width(half_width, self.certificate.decision_error) else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +193,12 @@ class Model(Result, Predictor):
                 labels[one] if other is None or len(labels) == 2 else f"{labels[one]} against {labels[other]}"
                 for one, other in self.prediction_kind.sides
             ]
-        found = {"machine": names, "bias": [part.bias for part in self.parts]}
-        found |= {"n_support": [len(part.support) for part in self.parts]}
+        table = {"machine": names, "bias": [part.bias for part in self.parts]}
+        table |= {"n_support": [len(part.support) for part in self.parts]}
         claims = [part.certificate for part in self.parts]
         for name in ("status", "relative_gap", "seconds"):
-            found[name] = [None if one is None else getattr(one, name, None) for one in claims]
-        return found | {"status": [None if one is None else str(one) for one in found["status"]]}
+            table[name] = [None if one is None else getattr(one, name, None) for one in claims]
+        return table | {"status": [None if one is None else str(one) for one in table["status"]]}
 
     def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
         """Return the decision values of all parts, (n, number of parts), in float64."""
@@ -232,13 +232,13 @@ class Model(Result, Predictor):
         where = place[self.support_rows[used]]
         if (where < 0).any():
             raise ValueError("a machine has support vectors of classes that it does not separate")
-        found = np.zeros((rows.size, len(parts)))
-        found[where] = beta[used]
+        table = np.zeros((rows.size, len(parts)))
+        table[where] = beta[used]
         if multipliers is None:
-            return Point(found, bias)
+            return Point(table, bias)
         duals = np.zeros(rows.size)
         duals[where] = multipliers[used]
-        return Point(found, bias, multipliers=duals)
+        return Point(table, bias, multipliers=duals)
 
     @lazy_property
     def machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
@@ -280,13 +280,13 @@ class Model(Result, Predictor):
 
     def _probabilities(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         make = self.machine_spec.probabilities if self.calibration is None else self.calibration.probabilities
-        found = make(values)
-        if found is None:
+        probabilities = make(values)
+        if probabilities is None:
             raise ValueError(
                 f"this {self.machine_spec.machine} knows no probabilities: fit an SVC or a NuSVC with "
                 "probability=True, or a KernelLogisticRegression."
             )
-        return found
+        return probabilities
 
     def predict(self, table: Any) -> npt.NDArray[Any]:
         """Return the prediction for each row of a table or data frame: a label, a number, or 1 inside and -1 outside.
@@ -300,8 +300,8 @@ class Model(Result, Predictor):
         data = self._encoded(table)
         if not self.machine_spec.is_sum or self.costs is not None:
             return self._answers(self._values(data), data)[0]
-        found = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self.machines)
-        return self.prediction_kind.answers(self._scores(data)) if found is None else found
+        prediction = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self.machines)
+        return self.prediction_kind.answers(self._scores(data)) if prediction is None else prediction
 
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """Return the predictions and the scores that decide them; warns like `predict`."""
@@ -368,10 +368,10 @@ def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt
     return table.take(rows).select(names if target is None else [*names, target])
 
 
-def combined(claims: list[Any]) -> Any:
+def combined(certificates: list[Any]) -> Any:
     """Return the combined claim of several parts; None if they have no certificate."""
-    known = [one for one in claims if one is not None]
-    return combine(known) if known and isinstance(known[0], Certificate) else None
+    given = [one for one in certificates if one is not None]
+    return combine(given) if given and isinstance(given[0], Certificate) else None
 
 
 def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

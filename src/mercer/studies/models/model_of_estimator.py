@@ -124,8 +124,8 @@ def fit_model(
     if target is not None and not is_regressor(machine):
         table = table.as_written(target)
     training = encode_training_rows(table, target, learn, rows=rows, encoder=encoder)
-    own = None if weights is None else weights[training.rows]
-    model = _model_of(training, _fitted(clone(machine), training, own), own)
+    row_weights = None if weights is None else weights[training.rows]
+    model = _model_of(training, _fitted(clone(machine), training, row_weights), row_weights)
     return replace(model, training=replace(model.training, weight_column=column))
 
 
@@ -225,8 +225,8 @@ def _fitted(machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.f
 def _classes_of(machine: Any, target: npt.NDArray[Any]) -> Classes:
     """Return the classes of a target, in the order of a fitted machine if it has the same ones."""
     learnt = Classes.learnt("y", target)
-    own = Classes.learnt("y", target_column(machine.classes_))
-    if len(own.labels) == len(machine.classes_) and np.array_equal(own.labels, learnt.labels):
+    target_classes = Classes.learnt("y", target_column(machine.classes_))
+    if len(target_classes.labels) == len(machine.classes_) and np.array_equal(target_classes.labels, learnt.labels):
         return as_it_was_fitted(machine, learnt)
     if not isinstance(machine, Dual):  # for the others, the rows of each machine are compared later
         raise ValueError(_OTHERS.format("labels"))
@@ -294,26 +294,26 @@ def _model_of_other(
     training: TrainingSet, machine: Other, sample_weight: npt.NDArray[np.float64] | None = None
 ) -> Model:
     """Return the model of a machine that does not solve a box-constrained problem, if these are its rows."""
-    found, data = trained(machine), as_data(training.X)
+    state, data = trained(machine), as_data(training.X)
     prediction_kind = training.prediction_kind
     if isinstance(prediction_kind, Classes):
-        prediction_kind = replace(prediction_kind, scheme=found.scheme)
+        prediction_kind = replace(prediction_kind, scheme=state.scheme)
     tasks = prediction_kind.tasks(training.truth)
-    beta, rows = found.point.beta, found.rows
-    if beta.shape[1] != len(tasks) or found.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
+    beta, rows = state.point.beta, state.rows
+    if beta.shape[1] != len(tasks) or state.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
         raise ValueError(_OTHERS.format("targets"))
-    if found.duals is not None and found.duals.shape != (len(tasks), data.n):
+    if state.duals is not None and state.duals.shape != (len(tasks), data.n):
         raise ValueError(_OTHERS.format("targets"))
-    if rows is not None and not _same_rows(found.vectors, data.rows(rows)):
+    if rows is not None and not _same_rows(state.vectors, data.rows(rows)):
         raise ValueError(_OTHERS.format("targets"))
-    found = found if rows is not None else replace(found, vectors=cast(Vectors, found.vectors.like(data)))
-    model = model_of_other(training, found, sample_weight)
+    state = state if rows is not None else replace(state, vectors=cast(Vectors, state.vectors.like(data)))
+    model = model_of_other(training, state, sample_weight)
     gram = Gram(model.kernel, data)
     for (rows_of, targets), own_parts in zip(grouped(model.machine_spec, tasks), grouped_parts(model), strict=True):
-        view, claim = gram.restrict(rows_of), own_parts[0].certificate
+        view, certificate = gram.restrict(rows_of), own_parts[0].certificate
         try:
             point, weights = model.point(own_parts, rows_of), model.row_weights(training.truth, rows_of, targets)
-            _, findings = recomputed(model.machine_spec, claim, targets, weights, view, view, point)
+            _, findings = recomputed(model.machine_spec, certificate, targets, weights, view, view, point)
         except ValueError as error:
             raise ValueError(f"{_OTHERS.format('targets')}: {error}") from error
         if findings:
@@ -344,9 +344,11 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
 
 def _has_rows(evidence: QuadraticEvidence, gram: Gram) -> bool:
     """Return whether the rows of a fit equal these rows; True if they cannot be compared."""
-    own = None if evidence.idx is None else evidence.idx[: gram.n]  # for rows with two variables, the first of each
+    fitted_rows = (
+        None if evidence.idx is None else evidence.idx[: gram.n]
+    )  # for rows with two variables, the first of each
     fitted, given = (
-        data if idx is None else data.rows(idx) for data, idx in ((evidence.data, own), (gram.data, gram.idx))
+        data if idx is None else data.rows(idx) for data, idx in ((evidence.data, fitted_rows), (gram.data, gram.idx))
     )
     if not isinstance(fitted, Vectors) or not isinstance(given, Vectors) or type(fitted) is not type(given):
         return True
@@ -366,9 +368,9 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
         )
     else:
         beta, box = solution.beta, (problem.lower, problem.upper)
-        dual, known = _dual(problem, gram, beta), dual_objective(solution.certificate, beta)
+        dual, stated_dual = _dual(problem, gram, beta), dual_objective(solution.certificate, beta)
         slack = Slack.of(solution.certificate.decision_error or 0.0, float(np.abs(beta).sum()), gram)
-        if not abs(dual - known) <= AGREEMENT * abs(known) + slack.dual:
+        if not abs(dual - stated_dual) <= AGREEMENT * abs(stated_dual) + slack.dual:
             raise ValueError(_OTHERS.format("targets"))
         # With several outputs, rows are counted: a row is bounded if none of its variables is free.
         free = problem.by_output((box[0] < beta) & (beta < box[1])).reshape(-1, problem.n_outputs).any(axis=1)

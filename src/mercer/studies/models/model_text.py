@@ -70,12 +70,12 @@ class ModelHeader:
     """The lines before the numbers: for each key, its line number and words."""
 
     text: ModelText
-    found: Mapping[str, tuple[int, list[bytes]]]
+    entries: Mapping[str, tuple[int, list[bytes]]]
 
     @classmethod
     def read(cls, text: ModelText) -> ModelHeader:
         """Read the lines of the header, to the line that ends it."""
-        found: dict[str, tuple[int, list[bytes]]] = {}
+        entries: dict[str, tuple[int, list[bytes]]] = {}
         layout = text.layout
         while (words := text.words()) != [layout.last.encode()]:
             if words is None:
@@ -85,20 +85,20 @@ class ModelHeader:
             key = words[0].decode("ascii", "replace")
             if key not in layout.words:
                 text.refuse(f"{shown(words[0])} begins no line of a {layout.program} model file")
-            if key in found:
-                text.refuse(f"{key} stands here again, after line {found[key][0]}")
-            found[key] = text.number, words[1:]
-        return cls(text, found)
+            if key in entries:
+                text.refuse(f"{key} stands here again, after line {entries[key][0]}")
+            entries[key] = text.number, words[1:]
+        return cls(text, entries)
 
     def refuse(self, key: str, reason: str) -> NoReturn:
         """Raise an error that names the line of a key."""
-        self.text.refuse(reason, self.found[key][0])
+        self.text.refuse(reason, self.entries[key][0])
 
     def words(self, key: str, count: int | None) -> list[bytes]:
         """Return the words after a key; their number must be `count`, if given."""
-        if key not in self.found:
+        if key not in self.entries:
             self.text.refuse(f"there is no line {key} before this one")
-        words = self.found[key][1]
+        words = self.entries[key][1]
         if count is not None and len(words) != count:
             self.refuse(key, f"{key} must be followed by {count} word(s), got {len(words)}")
         return words
@@ -106,30 +106,30 @@ class ModelHeader:
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
         """Return the only word after a key, which must be one of some."""
         word = self.words(key, 1)[0]
-        found = word.decode("ascii", "replace")
-        if found not in allowed:
+        text = word.decode("ascii", "replace")
+        if text not in allowed:
             self.refuse(key, f"{key} must be one of {', '.join(allowed)}, got {shown(word)}")
-        return found
+        return text
 
     def numbers(self, key: str, count: int | None) -> list[float]:
         """Return the finite numbers after a key."""
         words = self.words(key, count)
         try:
-            found = list(map(float, words))
+            values = list(map(float, words))
         except ValueError:
             self.refuse(key, f"{key} must be followed by numbers, got {shown(b' '.join(words))}")
-        if b"_" in b"".join(words) or not np.isfinite(found).all():
+        if b"_" in b"".join(words) or not np.isfinite(values).all():
             self.refuse(key, f"{key} must be followed by finite numbers, got {shown(b' '.join(words))}")
-        return found
+        return values
 
     def integers(self, key: str, count: int, *, at_least: int, below: int = MAX_NUMBER + 1) -> list[int]:
         """Return the integers after a key, which must be in the range of C's int."""
         words = self.words(key, count)
         try:
-            found = list(map(int, words))
+            values = list(map(int, words))
         except ValueError:
             self.refuse(key, f"{key} must be followed by integers, got {shown(b' '.join(words))}")
-        if b"_" in b"".join(words) or not all(at_least <= one < below for one in found):
+        if b"_" in b"".join(words) or not all(at_least <= one < below for one in values):
             bound = f"from {at_least} to {below - 1}"
             self.refuse(key, f"{key} must be followed by integers {bound}, got {shown(b' '.join(words))}")
-        return found
+        return values

@@ -63,13 +63,13 @@ def model_of_machine(machine: Any) -> Model:
         training = _training(machine, kind, truth, support, place[order])
         model = model_of_dual(training, machine, None if weights is None else weights[rows])
     else:
-        found = trained(machine)
+        state = trained(machine)
         if getattr(machine, "_sparse", False):
             empty = as_data(sparse.csr_array((1, machine.n_features_in_)))
-            found = replace(found, vectors=cast(Vectors, found.vectors.like(empty)))
-        place = np.zeros(0, dtype=np.int64) if found.rows is None else np.asarray(found.rows, dtype=np.int64)
-        training = _training(machine, kind, np.zeros(_n_rows(machine, found)), found.vectors, place)
-        model = model_of_other(training, found)
+            state = replace(state, vectors=cast(Vectors, state.vectors.like(empty)))
+        place = np.zeros(0, dtype=np.int64) if state.rows is None else np.asarray(state.rows, dtype=np.int64)
+        training = _training(machine, kind, np.zeros(_n_rows(machine, state)), state.vectors, place)
+        model = model_of_other(training, state)
     return replace(model, seal=getattr(machine, "seal_", None))
 
 
@@ -94,10 +94,10 @@ def _prediction_kind(machine: Any) -> PredictionKind:
     return as_it_was_fitted(machine, Classes.learnt("y", target_column(machine.classes_)))
 
 
-def _n_rows(machine: Any, found: Any) -> int:
+def _n_rows(machine: Any, state: Any) -> int:
     """Return the number of training rows, or of those that the machine still has."""
-    if found.duals is not None:
-        return int(found.duals.shape[1])
-    if found.rows is not None:
-        return int(found.rows[-1]) + 1
+    if state.duals is not None:
+        return int(state.duals.shape[1])
+    if state.rows is not None:
+        return int(state.rows[-1]) + 1
     return len(getattr(machine, "machine_", machine).loo_decision_)

@@ -79,8 +79,8 @@ def written(value: Any) -> Any:
     if type(value) is list:
         return [written(one) for one in value]
     for kind, (types, write, _) in _KINDS.items():
-        if isinstance(value, types) and (found := write(value)) is not None:
-            return {"is": kind, **found}
+        if isinstance(value, types) and (entry := write(value)) is not None:
+            return {"is": kind, **entry}
     raise TypeError(f"holds {_named(value)}")
 
 
@@ -143,9 +143,9 @@ def _read_array(entry: dict[str, Any], depth: int) -> np.ndarray:
     items = [read(one, depth) for one in entry["items"]]
     if len(items) != math.prod(shape):
         refuse("it has an array whose cells do not fit its shape")
-    found = np.empty(len(items), dtype=dtype)
-    found[:] = items
-    return found.reshape(shape)
+    array = np.empty(len(items), dtype=dtype)
+    array[:] = items
+    return array.reshape(shape)
 
 
 def _read_dtype(entry: dict[str, Any], depth: int) -> np.dtype[Any]:
@@ -163,9 +163,9 @@ def _write_matrix(value: Any) -> dict[str, Any]:
 
 def _read_matrix(entry: dict[str, Any], depth: int) -> Any:
     data, indices, indptr = (_read_array(entry[name], depth) for name in ("data", "indices", "indptr"))
-    found = sparse.csr_matrix((data, indices, indptr), shape=tuple(entry["shape"]))
-    found.check_format(full_check=True)
-    return found
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=tuple(entry["shape"]))
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _write_function(value: Any) -> dict[str, Any] | None:
@@ -184,8 +184,8 @@ def _read_function(entry: dict[str, Any], depth: int) -> Any:
 
 
 def _write_type(value: type) -> dict[str, Any] | None:
-    found = next((name for name, one in _TYPES.items() if one is value), None)
-    return None if found is None else {"name": found}
+    type_name = next((name for name, one in _TYPES.items() if one is value), None)
+    return None if type_name is None else {"name": type_name}
 
 
 def _read_float(entry: dict[str, Any], depth: int) -> float:

@@ -31,10 +31,10 @@ def read_seal(entry: Any) -> Seal:
 
 
 def _time(value: Any) -> datetime:
-    found = datetime.fromisoformat(value)
-    if found.tzinfo is None:
+    time = datetime.fromisoformat(value)
+    if time.tzinfo is None:
         raise ValueError(f"{value!r} is no time with its zone")
     try:
-        return found.astimezone(UTC)
+        return time.astimezone(UTC)
     except OverflowError:
         raise ValueError(f"{value!r} is no time of the calendar") from None

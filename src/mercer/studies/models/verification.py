@@ -118,23 +118,25 @@ def verify(model: Model, table: Any) -> Verification:
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
     engine = Gram(model.kernel, data)  # used only for its rounding bounds, not for its values
     problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
-    findings, found = model.encoder.disagreements(part) + _check_support(model, data), []
+    findings, recomputed_parts = model.encoder.disagreements(part) + _check_support(model, data), []
     for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
         views = gram.restrict(rows), engine.restrict(rows)
         try:
             if isinstance(model.machine_spec, QuadraticSpec):
-                claim, own = _check_dual(model, model.machine_spec, parts, rows, targets, truth, *views)
+                certificate, part_findings = _check_dual(model, model.machine_spec, parts, rows, targets, truth, *views)
             else:
                 weights, point = model.row_weights(truth, rows, targets), model.point(parts, rows)
-                claim, own = recomputed(model.machine_spec, parts[0].certificate, targets, weights, *views, point)
+                certificate, part_findings = recomputed(
+                    model.machine_spec, parts[0].certificate, targets, weights, *views, point
+                )
         except ValueError as error:
             if "not finite" in str(error):
                 raise
             return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
-        found.append(claim)
-        findings += own
+        recomputed_parts.append(certificate)
+        findings += part_findings
     findings += _check_calibration(model, truth, engine)
-    return Verification(True, model.certificate, combined(found), tuple(dict.fromkeys(findings)))
+    return Verification(True, model.certificate, combined(recomputed_parts), tuple(dict.fromkeys(findings)))
 
 
 def _check_dual(
@@ -156,10 +158,10 @@ def _check_dual(
     else:
         place = np.full(truth.size, -1)
         place[rows] = np.arange(rows.size)
-        own = place[model.support_rows[stored.support]]
-        if (own < 0).any():
+        support = place[model.support_rows[stored.support]]
+        if (support < 0).any():
             findings.append("a machine has support vectors of classes that it does not separate")
-        beta = point_of(problem, own[own >= 0], stored.beta[own >= 0])
+        beta = point_of(problem, support[support >= 0], stored.beta[support >= 0])
     if problem.rows is not None:
         view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
     evaluation = recompute(problem, view, beta)
@@ -183,12 +185,12 @@ def _check_dual(
         primal=evaluation.primal - slack.gap,
         rounding=0.5 * slack.rounding,
     )
-    found = recertified(stored.certificate, evidence, evaluation, eased)
-    findings += disagreements(stored.certificate, found, slack)
+    certificate = recertified(stored.certificate, evidence, evaluation, eased)
+    findings += disagreements(stored.certificate, certificate, slack)
     findings += _check_width(stored, evaluation, slack)
     if isinstance(model.prediction_kind, Membership):
         findings += _check_border(model, model.prediction_kind, stored, evaluation, beta, view, penalties, slack)
-    return found, findings
+    return certificate, findings
 
 
 def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
@@ -205,7 +207,7 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         return ["the probabilities could not be recomputed, for Ctrl-C ended the pass over rows that were left out"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the recomputed violation shows it
-        found = calibrate(
+        refitted = calibrate(
             raw,
             truth,
             len(prediction_kind.labels),
@@ -219,7 +221,7 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
     columns = calibration_inputs(raw, len(prediction_kind.labels), prediction_kind.scheme).T
     away = max(
         _difference(mine, theirs, column)
-        for mine, theirs, column in zip(found.maps, claimed.maps, columns, strict=True)
+        for mine, theirs, column in zip(refitted.maps, claimed.maps, columns, strict=True)
     )
     findings = []
     if away > (ALIKE_BY_FOLDS if by_folds else ALIKE):
@@ -228,8 +230,8 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
             f"probabilities in the file and recomputed differ by up to {away:.3g}" + ("" if engine.is_convex else doubt)
         ]
     for name, theirs_n, mine_n in (
-        ("rows that a map was fitted on", claimed.n_rows, found.n_rows),
-        ("rows whose probabilities were moved", claimed.n_moved, found.n_moved),
+        ("rows that a map was fitted on", claimed.n_rows, refitted.n_rows),
+        ("rows whose probabilities were moved", claimed.n_moved, refitted.n_moved),
     ):
         if theirs_n != mine_n:
             findings.append(f"the number of {name} is {theirs_n} in the file and {mine_n} recomputed")
@@ -270,8 +272,8 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
         divisors = np.array([part.divisor for part in model.parts])
 
     def duals(signs: FloatArray, penalties: FloatArray, sizes: IndexArray) -> Problems:
-        own = penalties / divisors.repeat(sizes)
-        return c_svc_each(signs, own, sizes, squared=of_two.squared, bias=of_two.bias, one_sided=True)
+        scaled_penalties = penalties / divisors.repeat(sizes)
+        return c_svc_each(signs, scaled_penalties, sizes, squared=of_two.squared, bias=of_two.bias, one_sided=True)
 
     return cross_fitted(
         engine,
@@ -293,10 +295,12 @@ def _weights_of_task(model: Model, truth: npt.NDArray[Any], rows: IndexArray, ta
 def _difference(one: Map, other: Map, values: FloatArray) -> float:
     """Return the largest difference between two maps: at `values`, or at all points if one map is isotonic."""
     at = values
-    for found in (one, other):
-        if isinstance(found, Isotonic):
-            at = np.concatenate([at, found.values])  # both maps are linear between these points, and constant outside
-    here, there = (replace(found, is_bound=False) if isinstance(found, Sigmoid) else found for found in (one, other))
+    for one_map in (one, other):
+        if isinstance(one_map, Isotonic):
+            at = np.concatenate([at, one_map.values])  # both maps are linear between these points, and constant outside
+    here, there = (
+        replace(one_map, is_bound=False) if isinstance(one_map, Sigmoid) else one_map for one_map in (one, other)
+    )
     return float(np.abs(here(at) - there(at)).max())
 
 
@@ -304,10 +308,10 @@ def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str
     """Return a finding if the distance of a machine's two groups differs from the stored width."""
     if stored.half_width is None:
         return []
-    found = half_width(evaluation.multipliers)
-    if abs(found - stored.half_width) <= slack.rounding + AGREEMENT * max(1.0, abs(found)):
+    half_width_found = half_width(evaluation.multipliers)
+    if abs(half_width_found - stored.half_width) <= slack.rounding + AGREEMENT * max(1.0, abs(half_width_found)):
         return []
-    return [f"half of a machine's width is {stored.half_width:.9g} in the file and {found:.9g} recomputed"]
+    return [f"half of a machine's width is {stored.half_width:.9g} in the file and {half_width_found:.9g} recomputed"]
 
 
 def _check_border(
@@ -329,9 +333,9 @@ def _check_border(
     if norm is not None:
         scores = 2.0 * evaluation.values - lengths - norm
         expected = -(norm + 2.0 * bias)
-        found = float(beta @ lengths) - 2.0 * evaluation.dual
-        if not abs(norm - found) <= room + 2.0 * slack.dual:
-            return [f"the squared norm of the centre is {norm:.9g} in the file and {found:.9g} recomputed"]
+        offset = float(beta @ lengths) - 2.0 * evaluation.dual
+        if not abs(norm - offset) <= room + 2.0 * slack.dual:
+            return [f"the squared norm of the centre is {norm:.9g} in the file and {offset:.9g} recomputed"]
     if isinstance(model.machine_spec, ForOneClassSVM) and model.machine_spec.contamination > 0.0:
         outside, allowed = (
             float(penalties[scores < claimed.offset - room].sum()),
@@ -385,27 +389,27 @@ def _what_differs(model: Model, table: Table) -> str:
     order = np.argsort(model.training.rows[model.support_rows])
     at = model.training.rows[model.support_rows][order]
     try:
-        found = _row_hashes(model.encoder.transform(used_part(table, model.encoder, None, np.arange(table.n_rows))))
+        hashes = _row_hashes(model.encoder.transform(used_part(table, model.encoder, None, np.arange(table.n_rows))))
     except (TableError, ValueError):
         return differ
     theirs = _row_hashes(model.support_vectors.float64())[order]
-    wrong = found[at] != theirs
+    wrong = hashes[at] != theirs
     if not wrong.any():
         others = f"{differ}, but not those of its support vectors"
         return others if target is None else f"{others}: other rows or the target {target!r} were changed"
     first = int(wrong.argmax())
     row, later = int(at[first]), at[first:]
-    for place in np.flatnonzero(found == theirs[first]).tolist():
+    for place in np.flatnonzero(hashes == theirs[first]).tolist():
         moved = later + (place - row)
-        if moved.max() < table.n_rows and (found[moved] == theirs[first:]).all():
+        if moved.max() < table.n_rows and (hashes[moved] == theirs[first:]).all():
             count = "1 row was" if abs(place - row) == 1 else f"{abs(place - row):,} rows were"
             way = "added" if place > row else "removed"
             return f"{count} {way} before row {row + 1:,}, which is row {place + 1:,} now"
-    known = np.isin(theirs, found)
-    if known.all():
+    same = np.isin(theirs, hashes)
+    if same.all():
         return f"its rows are in another order, first row {row + 1:,}"
-    first = int((~known).argmax())
-    return f"{int((~known).sum()):,} of its {at.size:,} support vectors are not in it, first row {int(at[first]) + 1:,}"
+    first = int((~same).argmax())
+    return f"{int((~same).sum()):,} of its {at.size:,} support vectors are not in it, first row {int(at[first]) + 1:,}"
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:

@@ -53,14 +53,14 @@ def log_loss(test: Evaluation) -> float:
 
 def trust(study: Study) -> str:
     """How many groups of rows agree with their probabilities, and the logarithmic losses."""
-    found = groups_of(study.svm.test)
-    agreeing = sum(share.low <= predicted <= share.high for predicted, share in found)
-    width = float(np.median([share.high - share.low for _, share in found]))
+    groups = groups_of(study.svm.test)
+    agreeing = sum(share.low <= predicted <= share.high for predicted, share in groups)
+    width = float(np.median([share.high - share.low for _, share in groups]))
     sentence = (
-        f"In {agreeing} of {len(found)} groups of sealed rows, from the lowest to the highest predicted probability, "
+        f"In {agreeing} of {len(groups)} groups of sealed rows, from the lowest to the highest predicted probability, "
         f"the probability is in the 95% interval of the share that came true. These intervals are about "
         f"{100 * width:.0f} percentage points wide, and smaller errors of the probabilities cannot be told. "
-        f"{_verdict(found)}{_contradictions(study.svm.test)}The logarithmic loss is {log_loss(study.svm.test):.3f}"
+        f"{_verdict(groups)}{_contradictions(study.svm.test)}The logarithmic loss is {log_loss(study.svm.test):.3f}"
     )
     others = [
         f"{log_loss(one.test):.3f} for {one.name}" for one in study.contenders[1:] if one.test.probabilities is not None

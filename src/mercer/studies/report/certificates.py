@@ -18,9 +18,9 @@ def support(model: Model) -> str:
     if not isinstance(model.machine_spec, QuadraticSpec):
         return _stored_certificate(model)
     n, n_rows = len(model.support_rows), len(model.training.rows)
-    of_what, own = "", [len(part.support) for part in model.parts]
-    if len(own) > 1 and not model.machine_spec.is_whole:
-        of_what = f" of at least one of the {len(own)} machines, which have {_range(own)} each"
+    of_what, n_support = "", [len(part.support) for part in model.parts]
+    if len(n_support) > 1 and not model.machine_spec.is_whole:
+        of_what = f" of at least one of the {len(n_support)} machines, which have {_range(n_support)} each"
     # Of a machine that is not optimal, other rows than the support vectors may be what another fit would need.
     rest = n < n_rows and model.certificate.status is Status.OPTIMAL
     others = "; the others could be deleted without changing the machine" if rest else ""
@@ -44,8 +44,10 @@ def _stored_certificate(model: Model) -> str:
 
 def parameters(machine_spec: MachineSpec) -> dict[str, float]:
     """The numbers that a machine was trained with, by the names that the estimators give them."""
-    found = machine_spec.to_dict().items()
-    numbers = {name: one for name, one in found if isinstance(one, (int, float)) and not isinstance(one, bool)}
+    parameters_found = machine_spec.to_dict().items()
+    numbers = {
+        name: one for name, one in parameters_found if isinstance(one, (int, float)) and not isinstance(one, bool)
+    }
     named = {"scaling": "intercept_scaling"}
     return {named.get(name, name): one for name, one in numbers.items() if name not in machine_spec.unused}
 

@@ -61,8 +61,8 @@ class OfClasses(TaskPhrasing):
 
     def score_interval(self, goal: Goal, one: Contender) -> str:
         """The interval of this score."""
-        found = goal.main(one.test)
-        return interval(found) if score_of(goal).is_share else interval(found, 3)
+        main_score = goal.main(one.test)
+        return interval(main_score) if score_of(goal).is_share else interval(main_score, 3)
 
     def _value(self, goal: Goal, value: float) -> str:
         """The same for a loss that has no sign."""
@@ -185,7 +185,7 @@ class OfClasses(TaskPhrasing):
 
         svm, other = study.contenders[:2]
         accuracy = percent(svm.test.accuracy.value)
-        found = {
+        figures = {
             "confusion": (
                 plot.ConfusionMatrixDisplay(svm.test.confusion, labels_of(study).names).to_figure(),
                 f"Confusion matrix on the sealed rows; {accuracy} of them are on the diagonal.",
@@ -201,20 +201,20 @@ class OfClasses(TaskPhrasing):
                 "training": svm.train.curves,
                 f"{other.name} on sealed": other.test.curves,
             }
-            found["roc"] = (
+            figures["roc"] = (
                 plot.RocCurveDisplay(samples).to_figure(),
                 f"ROC curves; area {svm.test.auc:.3f} on sealed rows and {svm.train.auc:.3f} on training rows.",
             )
         thresholds = thresholds_of(study)
         if thresholds is not None:
             curve = ThresholdCurve.of(thresholds.values, thresholds.positive)
-            found["thresholds"] = (
+            figures["thresholds"] = (
                 plot.ThresholdDisplay(
                     curve, {one.goal: one.unsealed.value for one in thresholds.tuned[:2]}
                 ).to_figure(),
                 f"Recall, precision and false positive rate of “{thresholds.label}” by the threshold.",
             )
-        return found
+        return figures
 
 
 def goal_of(study: Study) -> ToClassify:
@@ -234,9 +234,11 @@ def _by_the_score(study: Study) -> str:
     score = goal_of(study).score
     if score.is_plain:
         return ""
-    found = score.interval(study.svm.test)
+    score_interval = score.interval(study.svm.test)
     value, ends = (
-        (percent(found.value), interval(found)) if score.is_share else (rounded(found.value), interval(found, 3))
+        (percent(score_interval.value), interval(score_interval))
+        if score.is_share
+        else (rounded(score_interval.value), interval(score_interval, 3))
     )
     return f"Its {score.name}, by which it was chosen, was {value} ({ends})."
 
@@ -268,7 +270,7 @@ def _lost_by(study: Study) -> str:
 
     Rivals that may owe their figure to chance are left out.
     """
-    svm, found, n_classes = study.svm.test, [], len(labels_of(study).names)
+    svm, sentences, n_classes = study.svm.test, [], len(labels_of(study).names)
     balanced, area = WeightedAccuracy(np.ones(n_classes), svm.n, is_balanced=True), AreaUnderRoc(svm.n)
     for rival in study.rivals:
         other, figures = rival.test, []
@@ -280,8 +282,8 @@ def _lost_by(study: Study) -> str:
         if gained > LOST_BY and area.interval(other).low > 0.5:
             figures.append(f"a larger area under ROC ({other.auc:.3f} against {svm.auc:.3f})")
         if figures:
-            found.append(f"{capitalised(rival.name)} had no higher accuracy, but {' and '.join(figures)}.")
-    return " ".join(found)
+            sentences.append(f"{capitalised(rival.name)} had no higher accuracy, but {' and '.join(figures)}.")
+    return " ".join(sentences)
 
 
 def labels_of(study: Study) -> Labels:
@@ -335,5 +337,5 @@ def losses(study: Study) -> list[tuple[str, float, float]]:
     train, test = study.svm.train, study.svm.test
     if not isinstance(test, Evaluation) or test.margins is None or len(study.model.parts) > 1:
         return []
-    found = (margin_losses(train.margins), margin_losses(test.margins))
-    return list(zip(("0/1", "hinge", "squared", "cross-entropy"), *found, strict=True))
+    pairs = (margin_losses(train.margins), margin_losses(test.margins))
+    return list(zip(("0/1", "hinge", "squared", "cross-entropy"), *pairs, strict=True))

@@ -48,11 +48,11 @@ def thresholds_of(study: Study) -> Thresholds | None:
     return tuned_thresholds(goal, held_out[judged, 0], codes, test)
 
 
-def condition(found: Thresholds, threshold: float) -> str:
+def condition(thresholds: Thresholds, threshold: float) -> str:
     """Where the rarer class is predicted, by the decision value that `mercer predict` writes."""
     if np.isinf(threshold):
         return "everywhere" if threshold < 0.0 else "nowhere"
-    return f"{'above' if found.sign > 0 else 'below'} {found.sign * threshold + 0.0:.4g}"
+    return f"{'above' if thresholds.sign > 0 else 'below'} {thresholds.sign * threshold + 0.0:.4g}"
 
 
 def figures(one: Threshold) -> tuple[str, str, str]:

@@ -39,8 +39,8 @@ def _decision(model: Model, table: Table | None) -> list[str]:
     rows = model.training.rows
     if table is None or len(rows) > MAX_PREDICTED:
         return said
-    found = set(model.predict(table.take(rows)).tolist())
-    missed = [name for name, label in zip(kind.names, kind.outcomes.tolist(), strict=True) if label not in found]
+    predicted = set(model.predict(table.take(rows)).tolist())
+    missed = [name for name, label in zip(kind.names, kind.outcomes.tolist(), strict=True) if label not in predicted]
     if missed:
         remedy = "--class-weight balanced" if model.costs is None else "other costs"
         said.append(f"No training row is predicted to be {listing(missed, last='or')}; {remedy} may change this.")
@@ -64,10 +64,10 @@ def _outside(model: Model, table: Table) -> str:
 
 def _of_mistakes(model: Model) -> list[str]:
     """What a perceptron claims: whether it came to an end, and after how many mistakes."""
-    claims: list[Any] = [part.certificate for part in model.parts if part.certificate is not None]
-    if not claims:
+    certificates: list[Any] = [part.certificate for part in model.parts if part.certificate is not None]
+    if not certificates:
         return []
-    n_apart, n_mistakes = sum(one.separated for one in claims), sum(one.n_mistakes for one in claims)
-    n_passes = max(one.n_passes for one in claims)
+    n_apart, n_mistakes = sum(one.separated for one in certificates), sum(one.n_mistakes for one in certificates)
+    n_passes = max(one.n_passes for one in certificates)
     effort = f"{count(n_mistakes, 'mistake')} in {'one pass' if n_passes == 1 else f'at most {n_passes:,} passes'}"
-    return [f"It separates the classes in {n_apart} of {count(len(claims), 'machine')}, after {effort}."]
+    return [f"It separates the classes in {n_apart} of {count(len(certificates), 'machine')}, after {effort}."]

@@ -105,10 +105,12 @@ def _what_rises(study: Study) -> str:
 
 
 def _increase(study: Study, one: Importance) -> str:
-    found = one.increase
+    increase = one.increase
     if _is_of_classes(study):
-        return f"by {100 * found.value:.1f} percentage points ({100 * found.low:.1f} to {100 * found.high:.1f})"
-    return f"by {found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+        return (
+            f"by {100 * increase.value:.1f} percentage points ({100 * increase.low:.1f} to {100 * increase.high:.1f})"
+        )
+    return f"by {increase.value:.3f} ({increase.low:.3f} to {increase.high:.3f})"
 
 
 def more_rows(study: Study, figure: Callable[[float], str], difference: Callable[[float], str]) -> str:
@@ -152,12 +154,12 @@ def pictures(study: Study) -> dict[str, tuple[Figure, str]]:
     """Importance of columns, dependence on the first ones, and the learning curve, as far as there are any."""
     from mercer import plot
 
-    insight, found = study.insight, {}
+    insight, figures = study.insight, {}
     if len(insight.columns) > 1:
         label = (
             "increase of the error rate" if _is_of_classes(study) else "increase of the unexplained share of variance"
         )
-        found["importance"] = (
+        figures["importance"] = (
             plot.ImportanceDisplay(
                 [one.column for one in insight.columns], [one.increase for one in insight.columns], label
             ).to_figure(),
@@ -165,12 +167,12 @@ def pictures(study: Study) -> dict[str, tuple[Figure, str]]:
         )
     for number, one in enumerate(insight.dependences):
         means, label, names = _lines(study, one)
-        found[f"dependence-{number}"] = (
+        figures[f"dependence-{number}"] = (
             plot.DependenceDisplay(one.cells, means, one.column, label, names).to_figure(),
             f"Mean prediction by the cell of “{one.column}”, from {means.min():.3g} to {means.max():.3g}.",
         )
     if len(insight.curve.rows) > 1:
-        found["learning"] = (
+        figures["learning"] = (
             plot.LearningCurveDisplay(
                 insight.curve.rows,
                 [_as_read(study, one) for one in insight.curve.figures],
@@ -179,7 +181,7 @@ def pictures(study: Study) -> dict[str, tuple[Figure, str]]:
             ).to_figure(),
             "Cross-validated figure of merit by the number of training rows, and that of each fold.",
         )
-    return found
+    return figures
 
 
 def _as_read(study: Study, figure: float) -> float:

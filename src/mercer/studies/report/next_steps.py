@@ -85,9 +85,9 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
         File of the model.
     """
     table, target = shlex.quote(source or "TABLE"), shlex.quote(study.target)
-    found = []
+    next_steps = []
     if not study.is_useful:
-        found.append(
+        next_steps.append(
             (
                 "It is not shown that the machine predicts anything. Look at the columns and the target before you use "
                 "it: what is wrong or missing in the table?",
@@ -95,7 +95,7 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
             )
         )
     elif simple := _simple(study):
-        found.append(
+        next_steps.append(
             (
                 f"{simple.name.capitalize()} ({simple.setting}) is not shown to be worse and is simpler. This trains "
                 "it on all rows:",
@@ -103,11 +103,13 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
             )
         )
     if study.is_useful:
-        found.append(("Predict new rows:", f"mercer predict {shlex.quote(model)} NEW_TABLE.csv --out predictions.csv"))
-    found.append(("Verify the certificate of the model:", f"mercer verify {shlex.quote(model)} {table}"))
+        next_steps.append(
+            ("Predict new rows:", f"mercer predict {shlex.quote(model)} NEW_TABLE.csv --out predictions.csv")
+        )
+    next_steps.append(("Verify the certificate of the model:", f"mercer verify {shlex.quote(model)} {table}"))
     if command:
-        found.append(("Try other options by the folds alone, without another look:", f"{command} --keep-sealed"))
-    return found
+        next_steps.append(("Try other options by the folds alone, without another look:", f"{command} --keep-sealed"))
+    return next_steps
 
 
 def python_steps(study: Study) -> list[tuple[str, str]]:
@@ -115,27 +117,27 @@ def python_steps(study: Study) -> list[tuple[str, str]]:
     if not study.is_useful:
         doubtful = "It is not shown that the machine predicts anything. What is wrong or missing in the table?"
         return [(doubtful, f"mercer.doctor(table, target={study.target!r})")]
-    found = []
+    next_steps = []
     if simple := _simple(study):
         value = simple.setting.split(" = ")[-1]
         is_logistic = simple.name.startswith("logistic")
         machine = f"LogisticRegression(C={value})" if is_logistic else f'KernelRidge(kernel="linear", alpha={value})'
-        found.append(
+        next_steps.append(
             (
                 f"{simple.name.capitalize()} ({simple.setting}) is not shown to be worse and is simpler. This trains "
                 "it on all rows:",
                 f"mercer.fit_model(table, {study.target!r}, mercer.{machine})",
             )
         )
-    found.append(("Predict new rows:", "study.estimator_.predict(new_table)"))
-    found.append(("Keep page and model:", 'study.save("folder")'))
-    found.append(
+    next_steps.append(("Predict new rows:", "study.estimator_.predict(new_table)"))
+    next_steps.append(("Keep page and model:", 'study.save("folder")'))
+    next_steps.append(
         (
             "Try other options by the folds alone, without another look:",
             f"mercer.study(table, target={study.target!r}, keep_sealed=True)",
         )
     )
-    return found
+    return next_steps
 
 
 def _simple(study: Study) -> Contender | None:
@@ -148,18 +150,18 @@ def _simple(study: Study) -> Contender | None:
 
 def _options(study: Study, command: str) -> list[str]:
     """The options of the study's command that mean the same to mercer fit, without columns that only arrange rows."""
-    found, words = [], iter(shlex.split(command))
+    options, words = [], iter(shlex.split(command))
     for word in words:
         name, given, _ = word.partition("=")
         if name.startswith("--") and name in _OF_FIT.split(" "):
-            found += [word] if given else [word, next(words)]
+            options += [word] if given else [word, next(words)]
     arranging = [name for name in (study.arranged.groups, study.arranged.time) if name is not None]
     for name in arranging:
         if name not in study.column_choice.features:
-            found += ["--drop", name]
+            options += ["--drop", name]
     if isinstance(study.goal, ToClassify) and study.goal.implied == "the score":
-        found += ["--class-weight", "balanced"]
-    return found
+        options += ["--class-weight", "balanced"]
+    return options
 
 
 def _fit(one: Contender, table: str, target: str) -> str:

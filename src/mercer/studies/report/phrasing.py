@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def differences(goal: Goal, comparisons: dict[str, Interval]) -> str:
     """By how much the figure of a machine is better than those of others, by their names."""
-    found = "; ".join(
+    text = "; ".join(
         f"{one.value:+z.{decimals_of(one)}f} against {name}, 95% interval {interval(one, decimals_of(one))}"
         for name, one in comparisons.items()
     )
     how = "lower" if goal.is_loss else "larger"
-    return f"By how much its {goal.figure_name} is {how}: {found}; {goal.interval_method}."
+    return f"By how much its {goal.figure_name} is {how}: {text}; {goal.interval_method}."
 
 
 class TaskPhrasing(ABC):

@@ -98,14 +98,14 @@ def _simplicity(study: Study, other: Contender) -> str:
 
 def _bound(study: Study, other: Contender, name: str) -> str:
     """What is shown of a difference that chance may explain: that it is small, or only how large it may be."""
-    found = study.difference(other)
+    difference = study.difference(other)
     shown, limit = partial(phrasing_of(study).difference, study.goal), SMALL
     if study.goal.is_loss:
         limit *= abs(study.goal.main(study.svm.test).value)
-    figure, better, worse = study.goal.figure_name, shown(max(0.0, found.high)), shown(max(0.0, -found.low))
-    if found.high <= limit:
+    figure, better, worse = study.goal.figure_name, shown(max(0.0, difference.high)), shown(max(0.0, -difference.low))
+    if difference.high <= limit:
         return f"Its {figure} is better than that of {name} by at most {better}"
-    if found.low >= -limit:
+    if difference.low >= -limit:
         return f"Its {figure} is worse than that of {name} by at most {worse}; whether it is better cannot be told"
     return (
         f"Whether it is better than {name} cannot be told from these rows: its {figure} may be better by {better} or "
@@ -115,8 +115,8 @@ def _bound(study: Study, other: Contender, name: str) -> str:
 
 def choice(study: Study) -> str:
     """Which machine was chosen, and why."""
-    found, best, shown = study.search, study.search.best, partial(phrasing_of(study).figure, study.goal)
-    ties = sum((cell.n_rows, cell.error) == (best.n_rows, best.error) for cell in found.cells) - 1
+    search, best, shown = study.search, study.search.best, partial(phrasing_of(study).figure, study.goal)
+    ties = sum((cell.n_rows, cell.error) == (best.n_rows, best.error) for cell in search.cells) - 1
     others = [
         f"the best {cell.choice.name} {shown(cell.figure)}"
         + ("" if cell.n_rows == best.n_rows else f" with {cell.n_rows:,} training rows a fold")
@@ -128,21 +128,21 @@ def choice(study: Study) -> str:
     setting += [] if value is None else [f"gamma = {value:.3g}"]
     setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
     rank = "lowest" if study.goal.is_loss else "highest"
-    judged = f"had the {rank} cross-validated {study.goal.figure_name} of {count(len(found.cells), 'candidate')}"
-    if len(found.cells) == 1:
+    judged = f"had the {rank} cross-validated {study.goal.figure_name} of {count(len(search.cells), 'candidate')}"
+    if len(search.cells) == 1:
         judged = f"was the only candidate, with this cross-validated {study.goal.figure_name}"
-    first = replace(found, chosen=None).best
+    first = replace(search, chosen=None).best
     if best is not first:
         judged = f"had this cross-validated {study.goal.figure_name}"
     n_rows = len(study.model.training.rows)
-    in_folds = n_rows if found.n_in_folds is None else found.n_in_folds
+    in_folds = n_rows if search.n_in_folds is None else search.n_in_folds
     part = "the" if in_folds == n_rows else f"{in_folds:,} of the"
     sentence = (
         f"The {best.choice.name} with {listed(setting)} {judged}: {shown(best.figure)} over {study.n_folds} folds of "
         f"{part} {count(n_rows, 'row')} that were not sealed"
     )
     sentence += f" ({', '.join(others)})." if others else "."
-    if best is not first and replace(found, chosen=None).linear_as_good is best:
+    if best is not first and replace(search, chosen=None).linear_as_good is best:
         sentence += (
             f" The best candidate of all was the {first.setting}, with {shown(first.figure)}. By the rule of one "
             "standard error the folds do not tell it from the linear machine, which is taken for this reason: the "
@@ -152,14 +152,14 @@ def choice(study: Study) -> str:
         sentence += " Another candidate did equally well; the simpler of the two was taken."
     elif ties:
         sentence += f" {ties} others did equally well; the simplest of them all was taken."
-    linear = found.linear_as_good
+    linear = search.linear_as_good
     if linear is not None:
         sentence += (
             f" By the rule of one standard error, the folds do not tell the {linear.setting} from it "
             f"({shown(linear.figure)}). That machine predicts faster, and its weights can be read: --kernel linear "
             "takes it."
         )
-    return " ".join(filter(None, [sentence, weights.sentence(study), search_prose.rounds(found)]))
+    return " ".join(filter(None, [sentence, weights.sentence(study), search_prose.rounds(search)]))
 
 
 def gamma(study: Study) -> float | None:
@@ -205,7 +205,7 @@ def _drift(study: Study) -> list[Finding]:
 def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     """What a careful reader should know before trusting the figures; with the options that change it, if asked."""
     notes = []
-    found, column_choice = study.search, study.column_choice
+    search, column_choice = study.search, study.column_choice
     if column_choice.truth.reading:
         notes.append(capitalised(column_choice.truth.reading))
     if not with_remedies:  # the console has them already, above the progress of the search
@@ -217,13 +217,13 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         notes.append(f"{seen}.")
     elif seen and not study.arranged.equal.by_chance:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (--copies together).")
-    as_many = [one.name for one in study.rivals if one.search_rows == found.best.n_rows]
-    rivals = search_prose.rivals(found, as_many)
+    as_many = [one.name for one in study.rivals if one.search_rows == search.best.n_rows]
+    rivals = search_prose.rivals(search, as_many)
     notes += [f"Cut short for time or memory: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
-    notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals, _boosting(study)])
-    if found.extended:
+    notes += filter(None, [search_prose.ended_early(search), search_prose.unfinished(search), rivals, _boosting(study)])
+    if search.extended:
         notes.append(
-            f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
+            f"The best candidate lay at the end of the values planned for {' and '.join(search.extended)}, so one more "
             "value was tried there, and none beyond it."
         )
     notes += filter(None, [insight.nearly_all_support(study.model)])

@@ -20,19 +20,19 @@ def machines(run: SealedStudy) -> list[tuple[str, str, str]]:
 
 def paragraphs(run: SealedStudy, *, in_python: bool = False) -> list[str]:
     """What the folds say, what was cut short, and how the seal is opened, on the command line or in Python."""
-    goal, found, phrasing = run.goal, run.search, VOICES[run.goal.task]
-    shown = phrasing.figure(goal, found.best.figure)
+    goal, search, phrasing = run.goal, run.search, VOICES[run.goal.task]
+    shown = phrasing.figure(goal, search.best.figure)
     said = [
         f"The {count(run.sealed.n_test, 'sealed row')} were not opened. All figures are from {run.n_folds} folds of "
         f"the {count(len(run.rows.rest_rows), 'row')} that are not sealed. The figure of the chosen setting is a "
         "little too good, because it is the best of several.",
-        f"The {found.best.place} had the best cross-validated {goal.figure_name} of "
-        f"{count(len(found.cells), 'candidate')}: {shown}. {search_prose.rounds(found)}".strip(),
+        f"The {search.best.place} had the best cross-validated {goal.figure_name} of "
+        f"{count(len(search.cells), 'candidate')}: {shown}. {search_prose.rounds(search)}".strip(),
         *_by_rows(run),
         *_thresholds(run),
         *filter(None, [next_steps.of_repeats(run, phrasing)]),
     ]
-    said += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found)])
+    said += filter(None, [search_prose.ended_early(search), search_prose.unfinished(search)])
     if run.cuts:
         said.append(f"Cut short for time or memory: {' '.join(run.cuts)}")
     opens = "The method open()" if in_python else "The same command without --keep-sealed"
@@ -61,11 +61,11 @@ def _thresholds(run: SealedStudy) -> list[str]:
     if not isinstance(goal, ToClassify) or goal.n_classes > 2 or held_out is None:
         return []
     judged = ~np.isnan(held_out[:, 0])
-    found = chosen_thresholds(goal, held_out[judged, 0], run.rows.truth[judged])
-    label = goal.labels[found.rarer]
+    thresholds = chosen_thresholds(goal, held_out[judged, 0], run.rows.truth[judged])
+    label = goal.labels[thresholds.rarer]
     listed = "; ".join(
-        f"{name}: {found.sign * one.value + 0.0:.4g}, recall {percent(one.recall)}"
-        for name, one in found.chosen
+        f"{name}: {thresholds.sign * one.value + 0.0:.4g}, recall {percent(one.recall)}"
+        for name, one in thresholds.chosen
         if np.isfinite(one.value)
     )
     return [f"Thresholds on the decision value to predict “{label}”, by the folds: {listed}."]

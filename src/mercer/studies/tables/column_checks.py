@@ -42,17 +42,17 @@ def examine_text(table: Table, deciding: Table, name: str) -> None:
     """
     if table.is_numeric(name) or name in table.reading.text:
         return
-    known = [cell for cell in table[name] if cell is not None]
-    read = {cell: written_number(cell.strip()) for cell in dict.fromkeys(known)}
+    cells = [cell for cell in table[name] if cell is not None]
+    read = {cell: written_number(cell.strip()) for cell in dict.fromkeys(cells)}
     decisive = [cell for cell in deciding[name] if cell is not None]
-    numbers = of_main_unit(read, Counter(decisive) if decisive else Counter(known), STRAY_SHARE)
+    numbers = of_main_unit(read, Counter(decisive) if decisive else Counter(cells), STRAY_SHARE)
     n_other = sum(cell not in numbers for cell in decisive)
     if decisive and n_other <= STRAY_SHARE * len(decisive) and _is_quantity(numbers):
         _refuse_other_cells(table, name, numbers)
         _refuse_disagreement(table, name, numbers)
     elif decisive and len(decisive) - n_other < NUMBERS_SHARE * len(decisive):
         return
-    _warn_of_text(table, name, known, numbers)
+    _warn_of_text(table, name, cells, numbers)
 
 
 def _is_quantity(numbers: Mapping[str, WrittenNumber]) -> bool:
@@ -69,7 +69,7 @@ def _refuse_other_cells(table: Table, name: str, numbers: Mapping[str, WrittenNu
         raise TableError(
             f"column {name!r} holds numbers in {n_known - len(rows)} of {n_known} cells, but row "
             f"{table.row_numbers(rows[:1])[0]} holds {cell!r}",
-            f"mend these cells; na=[{cell!r}] says that such cells are missing, {_keep(name)}, drop={name} leaves it "
+            f"mend these cells; na=[{cell!r}] says that such cells are missing, {_advice(name)}, drop={name} leaves it "
             "out",
         )
 
@@ -83,7 +83,7 @@ def _refuse_disagreement(table: Table, name: str, numbers: Mapping[str, WrittenN
             f"column {name!r} holds numbers, of which {len(limited)} are limits: row "
             f"{table.row_numbers(limited[:1])[0]} holds {cell!r}",
             f"limits=value reads such cells as the number, limits=half as half of it below a limit; na=[{cell!r}] says "
-            f"that they are missing, {_keep(name)}, drop={name} leaves it out",
+            f"that they are missing, {_advice(name)}, drop={name} leaves it out",
         )
     if agree(numbers.values(), any_limits=True):
         return
@@ -94,19 +94,19 @@ def _refuse_disagreement(table: Table, name: str, numbers: Mapping[str, WrittenN
     raise TableError(
         f"column {name!r} holds numbers of different units or signs: row {first} holds {table[name][rows[0]]!r}, row "
         f"{second} holds {table[name][other]!r}",
-        f"write all in one unit, and debits with a sign; {_keep(name)}, drop={name} leaves it out",
+        f"write all in one unit, and debits with a sign; {_advice(name)}, drop={name} leaves it out",
     )
 
 
-def _keep(name: str) -> str:
+def _advice(name: str) -> str:
     return f"text_columns={{{name!r}}} takes the cells as text"
 
 
-def _warn_of_text(table: Table, name: str, known: Sequence[str], numbers: Mapping[str, WrittenNumber]) -> None:
+def _warn_of_text(table: Table, name: str, cells: Sequence[str], numbers: Mapping[str, WrittenNumber]) -> None:
     """Warn of a text column whose cells are mostly numbers, and name a cell that is not a plain number."""
     if not numbers or not _is_quantity(numbers):
         return
-    n_alike, n_levels = sum(cell in numbers for cell in known), len(set(known))
+    n_alike, n_levels = sum(cell in numbers for cell in cells), len(set(cells))
     faulty = next((row for row, cell in enumerate(table[name]) if cell is not None and cell not in numbers), None)
     marked = next((row for row, cell in enumerate(table[name]) if cell in numbers and not NUMBER.fullmatch(cell)), None)
     has_units = any(number.unit.isalpha() for number in numbers.values())
@@ -115,16 +115,16 @@ def _warn_of_text(table: Table, name: str, known: Sequence[str], numbers: Mappin
     if has_units and (len(numbers) <= MANY_WITH_UNIT or len(numbers) < UNIT_SHARE * n_levels):
         return
     if faulty is not None:
-        n_others = len(known) - n_alike
+        n_others = len(cells) - n_alike
         why = f"row {table.row_numbers([faulty])[0]} holds {table[name][faulty]!r}, which is not a number, as do "
         why = why if n_others > 1 else why.removesuffix(", as do ")
         why += f"{n_others - 1} more; " if n_others > 1 else "; "
-        why += f"mend these cells, na=[{table[name][faulty]!r}] says that such cells are missing, {_keep(name)}"
-    elif marked is not None and n_levels > max(MANY_LEVELS, 0.9 * len(known)):  # else it would be an identifier
+        why += f"mend these cells, na=[{table[name][faulty]!r}] says that such cells are missing, {_advice(name)}"
+    elif marked is not None and n_levels > max(MANY_LEVELS, 0.9 * len(cells)):  # else it would be an identifier
         raise TableError(
             f"column {name!r} holds numbers that the table has as text: row {table.row_numbers([marked])[0]} holds "
-            f"{table[name][marked]!r} (shapes: {shapes_of(known)})",
-            f"write plain numbers, such as -1234.5, or save the table as CSV, which is read so; {_keep(name)}, "
+            f"{table[name][marked]!r} (shapes: {shapes_of(cells)})",
+            f"write plain numbers, such as -1234.5, or save the table as CSV, which is read so; {_advice(name)}, "
             f"drop={name} leaves it out",
         )
     elif marked is not None:
@@ -132,12 +132,12 @@ def _warn_of_text(table: Table, name: str, known: Sequence[str], numbers: Mappin
         why += "1234.5, if that is what they are"
         if any(number.limit for number in numbers.values()):
             why += "; limits=value reads a limit as the number, limits=half as half of it below a limit"
-    elif n_levels > MANY_LEVELS and any("." in cell for cell in known):  # few may be codes
+    elif n_levels > MANY_LEVELS and any("." in cell for cell in cells):  # few may be codes
         why = "the table holds them as text; convert them to numbers if they are a quantity"
     else:
         return
     warn_user(
-        f"column {name!r} is read as text, although {n_alike} of its {len(known)} cells look like numbers: {why}",
+        f"column {name!r} is read as text, although {n_alike} of its {len(cells)} cells look like numbers: {why}",
         TableWarning,
     )
 
@@ -166,24 +166,24 @@ def identifier_columns(table: Table) -> dict[str, str]:
 
 def _identifier_reason(table: Table, name: str) -> str | None:
     column = table[name]
-    known = column[~table.missing(name)]
+    cells = column[~table.missing(name)]
     named_so = _IDENTIFIER_NAME.fullmatch(name) or name.endswith(("Id", "ID"))
     if not table.is_numeric(name):
-        n_levels = len(set(known))
+        n_levels = len(set(cells))
         if n_levels == table.n_rows:
-            return f"every row has its own text, of the shape {shapes_of(known)}"
-        if n_levels > 0.9 * len(known) and n_levels > MANY_LEVELS:
-            different = f"{n_levels} different ones in {len(known)} rows"
-            return f"nearly every row has its own text ({different}), of the shape {shapes_of(known)}"
+            return f"every row has its own text, of the shape {shapes_of(cells)}"
+        if n_levels > 0.9 * len(cells) and n_levels > MANY_LEVELS:
+            different = f"{n_levels} different ones in {len(cells)} rows"
+            return f"nearly every row has its own text ({different}), of the shape {shapes_of(cells)}"
         return None
-    if len(known) < table.n_rows or not np.isfinite(known).all() or not (known == np.round(known)).all():
+    if len(cells) < table.n_rows or not np.isfinite(cells).all() or not (cells == np.round(cells)).all():
         return None
     numbers = np.array(table.row_numbers(np.arange(table.n_rows)))
-    step = (known[1] - known[0]) / (numbers[1] - numbers[0])
-    first = known[0] - step * (numbers[0] - 1)
-    if step != 0 and step == np.round(step) and (known == first + step * (numbers - 1)).all():
+    step = (cells[1] - cells[0]) / (numbers[1] - numbers[0])
+    first = cells[0] - step * (numbers[0] - 1)
+    if step != 0 and step == np.round(step) and (cells == first + step * (numbers - 1)).all():
         counted = ", ".join(cell_text(first + step * k) for k in range(3))
         return f"it counts {counted}, ... down the table"
-    if named_so and len(np.unique(known)) == table.n_rows:
+    if named_so and len(np.unique(cells)) == table.n_rows:
         return "it is called like an identifier and every row has its own number"
     return None

@@ -60,24 +60,24 @@ class ColumnEncoding:
             encoded[step] = part
         return encoded
 
-    def encode(self, own: np.ndarray) -> Matrix:
+    def encode(self, raw: np.ndarray) -> Matrix:
         """Return the encoded rows, in C order or canonical CSR."""
-        gone = _missing(own)
+        gone = _missing(raw)
         if self.is_unchanged and gone is None:
-            return own[:, : self.p]  # constant columns of categories may be behind the numbers
+            return raw[:, : self.p]  # constant columns of categories may be behind the numbers
         if not self.is_sparse and len(self._numbers[0]) == self.p:
-            return self._standardised(own, gone)
-        return self._entries(own, gone)
+            return self._standardised(raw, gone)
+        return self._entries(raw, gone)
 
-    def _entries(self, own: np.ndarray, gone: np.ndarray | None) -> Matrix:
+    def _entries(self, raw: np.ndarray, gone: np.ndarray | None) -> Matrix:
         """Return encoded rows of which some columns are categories or have missing cells.
 
         Each column has one entry in each row, and one more if an indicator says which cells are missing.
         """
-        m = len(own)
+        m = len(raw)
         n_entries = len(self.columns) + sum(rule.indicator for _, rule, _ in self.columns)
         values, places = np.empty((m, n_entries)), np.empty((m, n_entries), dtype=np.int64)
-        standardised = self._standardised(own, gone)
+        standardised = self._standardised(raw, gone)
         entry = first = number = 0
         for place, rule, level_places in self.columns:
             lost = None if gone is None else gone[:, place]
@@ -86,7 +86,7 @@ class ColumnEncoding:
                 number, width = number + 1, 1
             else:
                 assert isinstance(rule, CategoricalRule)
-                cells = own[:, place] if lost is None else np.where(lost, len(level_places) - 1, own[:, place])
+                cells = raw[:, place] if lost is None else np.where(lost, len(level_places) - 1, raw[:, place])
                 codes = level_places[cells.astype(np.int64)]
                 values[:, entry], places[:, entry] = codes >= 0, first + np.maximum(codes, 0)
                 width = len(rule.levels)
@@ -115,17 +115,17 @@ class ColumnEncoding:
         parts = np.array([(rule.fill, rule.mean, rule.scale) for _, rule in rules]).reshape(-1, 3)
         return np.array([place for place, _ in rules], dtype=np.int64), *parts.T.copy()
 
-    def _standardised(self, own: np.ndarray, gone: np.ndarray | None) -> np.ndarray:
+    def _standardised(self, raw_rows: np.ndarray, gone: np.ndarray | None) -> np.ndarray:
         """Return the encoded numbers of raw rows; `gone` says which of their cells are missing."""
         places, fills, means, scales = self._numbers
-        raw = own if len(places) == own.shape[1] else own[:, places]
+        raw = raw_rows if len(places) == raw_rows.shape[1] else raw_rows[:, places]
         if gone is not None:
             raw = np.where(gone[:, places], fills, raw)
         # Rows of a few numbers are slow; here each row of `flat` is many rows of the table, and the rest follows.
         height = max(1, _LONG_ROW // max(1, raw.shape[1]))
         encoded = np.empty(raw.shape)
-        whole = len(raw) - len(raw) % height
-        for rows, times in ((slice(0, whole), height), (slice(whole, None), 1)):
+        n_full_blocks = len(raw) - len(raw) % height
+        for rows, times in ((slice(0, n_full_blocks), height), (slice(n_full_blocks, None), 1)):
             flat, shape = encoded[rows], (-1, max(1, times * raw.shape[1]))
             if flat.size:
                 flat = flat.reshape(shape)
@@ -134,11 +134,11 @@ class ColumnEncoding:
         return encoded
 
 
-def _missing(own: np.ndarray) -> np.ndarray | None:
+def _missing(raw: np.ndarray) -> np.ndarray | None:
     """Return which cells are missing; None without missing cells."""
-    if own.dtype.kind != "f":
+    if raw.dtype.kind != "f":
         return None
-    gone = np.isnan(own)
+    gone = np.isnan(raw)
     return gone if gone.any() else None
 
 

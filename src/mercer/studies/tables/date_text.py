@@ -124,39 +124,39 @@ def both_ways(cell: str) -> tuple[Moment | None, Moment | None]:
     """Return the date in a cell, read with the day first and with the month first."""
     for form in _FORMS:
         if (match := form.fullmatch(cell.strip())) is not None:
-            found = match.groupdict()
-            day_first = _moment(found, "dmy")
-            return day_first, _moment(found, "mdy") if "one" in found else day_first
+            groups = match.groupdict()
+            day_first = _moment(groups, "dmy")
+            return day_first, _moment(groups, "mdy") if "one" in groups else day_first
     return None, None
 
 
-def _moment(found: dict[str, str | None], order: DateOrder) -> Moment | None:
+def _moment(groups: dict[str, str | None], order: DateOrder) -> Moment | None:
     """Return the date of the groups of a match; None if there is no such day or time."""
-    weekday = found.get("weekday")
+    weekday = groups.get("weekday")
     if weekday is not None and _plain(weekday) not in _WEEKDAYS:
         return None
     try:
-        clock = None if found.get("hour") is None else _clock(found)
-        day = _day(found, order) if "year" in found else None
+        clock = None if groups.get("hour") is None else _clock(groups)
+        day = _day(groups, order) if "year" in groups else None
     except (ValueError, OverflowError, KeyError):
         return None
     return clock if day is None else day if clock is None else datetime.combine(day, clock)
 
 
-def _day(found: dict[str, str | None], order: DateOrder) -> date:
+def _day(groups: dict[str, str | None], order: DateOrder) -> date:
     """Return the day of the groups of a match; ValueError or KeyError if there is no such day."""
-    year = int(found["year"] or 0)
-    if len(found["year"] or "") == 2:
+    year = int(groups["year"] or 0)
+    if len(groups["year"] or "") == 2:
         year += 2000 if year <= _LAST_OF_2000 else 1900
-    if found.get("week"):
-        return date.fromisocalendar(year, int(found["week"] or 0), int(found["of_week"] or 1))
-    if found.get("quarter"):
-        return date(year, 3 * int(found["quarter"] or 0) - 2, 1)
-    if found.get("one") is not None:
-        numbers = int(found["one"] or 0), int(found["two"] or 0)
+    if groups.get("week"):
+        return date.fromisocalendar(year, int(groups["week"] or 0), int(groups["of_week"] or 1))
+    if groups.get("quarter"):
+        return date(year, 3 * int(groups["quarter"] or 0) - 2, 1)
+    if groups.get("one") is not None:
+        numbers = int(groups["one"] or 0), int(groups["two"] or 0)
         return date(year, *(numbers[::-1] if order == "dmy" else numbers))
-    month = int(found["month"] or 0) if found.get("month") else _MONTHS[_plain(found["name"] or "")]
-    return date(year, month, int(found.get("day") or 1))
+    month = int(groups["month"] or 0) if groups.get("month") else _MONTHS[_plain(groups["name"] or "")]
+    return date(year, month, int(groups.get("day") or 1))
 
 
 def _plain(name: str) -> str:
@@ -165,15 +165,15 @@ def _plain(name: str) -> str:
     return "".join(one for one in apart if not unicodedata.combining(one)).replace("ı", "i")
 
 
-def _clock(found: dict[str, str | None]) -> time:
+def _clock(groups: dict[str, str | None]) -> time:
     """Return the time of day of the groups of a match."""
-    hour, half = int(found["hour"] or 0), found["half"]
+    hour, half = int(groups["hour"] or 0), groups["half"]
     if half is not None:
         if not 1 <= hour <= 12:
             raise ValueError("hours before and after noon are 1 to 12")
         hour = hour % 12 + (12 if half.lower() == "p" else 0)
-    micros = int((found["fraction"] or "")[:6].ljust(6, "0"))
-    return time(hour, int(found["minute"] or 0), int(found["second"] or 0), micros, _zone(found["zone"]))
+    micros = int((groups["fraction"] or "")[:6].ljust(6, "0"))
+    return time(hour, int(groups["minute"] or 0), int(groups["second"] or 0), micros, _zone(groups["zone"]))
 
 
 def _zone(text: str | None) -> timezone:

@@ -29,13 +29,13 @@ CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def days_since_1970(found: Moment) -> float:
+def days_since_1970(moment: Moment) -> float:
     """Return the days from 1 January 1970 (UTC) to a date; of a time of day alone, the share of the day before it."""
-    if isinstance(found, time):
-        found = datetime.combine(_EPOCH, found)
-    if isinstance(found, datetime):
-        return (found - _EPOCH) / timedelta(days=1)
-    return float(found.toordinal() - _EPOCH.toordinal())
+    if isinstance(moment, time):
+        moment = datetime.combine(_EPOCH, moment)
+    if isinstance(moment, datetime):
+        return (moment - _EPOCH) / timedelta(days=1)
+    return float(moment.toordinal() - _EPOCH.toordinal())
 
 
 class Found(NamedTuple):
@@ -90,13 +90,13 @@ def find_dates(table: Table, name: str, stray_share: float, order: DateOrder | N
 
 def refuse_other_cells(table: Table, name: str, order: DateKind) -> None:
     """Raise a TableError that names the first cell of a column of dates that is no date, if there is one."""
-    known = [row for row, cell in enumerate(table[name]) if cell is not None and cell not in ZERO_DATES]
-    read = {cell: read_date(cell, order) for cell in dict.fromkeys(table[name][known])}
-    stray = [row for row in known if read[table[name][row]] is None]
+    rows = [row for row, cell in enumerate(table[name]) if cell is not None and cell not in ZERO_DATES]
+    read = {cell: read_date(cell, order) for cell in dict.fromkeys(table[name][rows])}
+    stray = [row for row in rows if read[table[name][row]] is None]
     if stray:
         (number,) = table.row_numbers(stray[:1])
         raise TableError(
-            f"column {name!r} holds dates in {len(known) - len(stray)} of {len(known)} cells, but row {number} holds "
+            f"column {name!r} holds dates in {len(rows) - len(stray)} of {len(rows)} cells, but row {number} holds "
             f"{table[name][stray[0]]!r}",
             f"mend or empty these cells, leave the column out with drop={name}, or say categorical={name}",
         )
@@ -133,17 +133,17 @@ class DateRule(TransformRule):
         """Return the rule of these training rows; None if all dates are the same."""
         values, parts = _parts(table, name, order), []
         for part, numbers in values.items():
-            known = numbers[~np.isnan(numbers)]
-            if known.size and known.min() < known.max():
-                mean, scale = (0.0, 1.0) if part in CYCLES else mean_and_scale(known)
+            present = numbers[~np.isnan(numbers)]
+            if present.size and present.min() < present.max():
+                mean, scale = (0.0, 1.0) if part in CYCLES else mean_and_scale(present)
                 parts.append(DatePart(part, mean, scale))
         n_missing = int(table.missing(name).sum())
         return cls(name, order, tuple(parts), n_missing, has_indicator(n_missing, table.n_rows)) if parts else None
 
     def learnt_again(self, table: Table, max_levels: int) -> Self | None:
         """Return the rule that is computed from these training rows; None if the column is constant."""
-        found = self.learn(table, self.name, self.order)
-        return None if found is None else replace(found, indicator=self.indicator)
+        rule = self.learn(table, self.name, self.order)
+        return None if rule is None else replace(rule, indicator=self.indicator)
 
     def agrees(self, other: Rule | None) -> bool:
         """Return whether another rule is the same, up to rounding of sums."""
@@ -151,7 +151,7 @@ class DateRule(TransformRule):
             isinstance(other, DateRule)
             and replace(self, parts=()) == replace(other, parts=())
             and [part.part for part in self.parts] == [part.part for part in other.parts]
-            and all(same_scale(*own[1:], *their[1:]) for own, their in zip(self.parts, other.parts, strict=True))
+            and all(same_scale(*scale[1:], *their[1:]) for scale, their in zip(self.parts, other.parts, strict=True))
         )
 
     @property
@@ -203,8 +203,8 @@ def _parts(table: Table, name: str, order: DateKind) -> dict[str, np.ndarray]:
     read = dict.fromkeys((None, *ZERO_DATES), (math.nan,) * len(parts))
     for row, cell in enumerate(cells):
         if cell not in read:
-            found = read_date(cell, order)
-            if found is None:
+            moment = read_date(cell, order)
+            if moment is None:
                 (number,) = table.row_numbers([row])
                 if None not in both_ways(cell):
                     days = " or ".join(dict.fromkeys(str(one) for one in both_ways(cell)))
@@ -217,14 +217,14 @@ def _parts(table: Table, name: str, order: DateKind) -> dict[str, np.ndarray]:
                     f"column {name!r} must hold dates, as it did in training, but row {number} holds {cell!r}",
                     "write dates as in training, or such as 2024-01-31",
                 )
-            read[cell] = _numbers_of(found)
+            read[cell] = _numbers_of(moment)
     rows = np.array([read[cell] for cell in cells]).reshape(len(cells), len(parts))
     return dict(zip(parts, rows.T, strict=True))
 
 
-def _numbers_of(found: Moment) -> tuple[float, ...]:
+def _numbers_of(moment: Moment) -> tuple[float, ...]:
     """Return the parts of a date, in the order of `LINEAR` and `CYCLES`; a part that it does not have is NaN."""
-    hour = math.nan if not isinstance(found, datetime | time) else found.hour + found.minute / 60.0
-    if isinstance(found, time):
+    hour = math.nan if not isinstance(moment, datetime | time) else moment.hour + moment.minute / 60.0
+    if isinstance(moment, time):
         return (*(math.nan,) * (len(LINEAR) + len(CYCLES) - 1), hour)
-    return (days_since_1970(found), found.year, found.day, found.month - 1.0, found.weekday(), hour)
+    return (days_since_1970(moment), moment.year, moment.day, moment.month - 1.0, moment.weekday(), hour)

@@ -46,14 +46,14 @@ def decimal_mark(
     evidence: Iterable[Evidence],
     *,
     given: str | None,
-    known: str | None,
+    model_mark: str | None,
     separator: str,
     line_of: Callable[[int], str] | None = None,
 ) -> tuple[str | None, Note | None]:
     """Return the decimal mark of a file (None if it has no marks), and a note if it is a guess, or not the point.
 
     There is one decimal mark for all columns. Cells that are numbers only with one of the marks decide. If there are
-    none, `known` decides, the mark of the file that a model was trained on. Otherwise 1.928 is a number below 2 in
+    none, `model_mark` decides, the mark of the file that a model was trained on. Otherwise 1.928 is a number below 2 in
     files separated by commas or tabs, unless whole numbers without a mark stand beside it. `line_of` says in
     which line a row is, for a message.
 
@@ -88,8 +88,8 @@ def decimal_mark(
     if not cells:
         return None, None
     same = len({"," in cell.text for cell in cells}) == 1
-    if known is not None and same:
-        return known, Note(f"Numbers have the decimal mark {known!r}, as in training: {cells[0]}", _ASK)
+    if model_mark is not None and same:
+        return model_mark, Note(f"Numbers have the decimal mark {model_mark!r}, as in training: {cells[0]}", _ASK)
     if same and "." in cells[0].text and separator in ",\t" and not any(one.is_mixed for one in columns if one.either):
         return ".", Note(
             f"Numbers such as {cells[0].text!r} in column {cells[0].column!r} are read with decimal points, as "

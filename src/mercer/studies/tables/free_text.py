@@ -76,10 +76,10 @@ def is_free_text(cells: Iterable[str | None]) -> bool:
     Free text is different in most rows, and has words that occur in some other texts. Categories repeat; names, codes
     and row identifiers have few words, or words that no other text has, or that all of them have.
     """
-    known = [cell for cell in cells if cell is not None]
-    different = sorted(set(known))
-    repeats = len(known) / max(1, len(different))
-    if not known or repeats >= MAX_REPEATS or (len(different) <= MIN_TEXTS and repeats >= 2.0):
+    texts = [cell for cell in cells if cell is not None]
+    different = sorted(set(texts))
+    mean_count = len(texts) / max(1, len(different))
+    if not texts or mean_count >= MAX_REPEATS or (len(different) <= MIN_TEXTS and mean_count >= 2.0):
         return False
     examined = [plain_text(text[:_MAX_CHARACTERS]) for text in different[:: max(1, len(different) // _MAX_EXAMINED)]]
     words = [{word for word in re.findall(WORD, text) if _has_meaning(word)} for text in examined]
@@ -104,13 +104,13 @@ def _words_of(table: Table, name: str) -> list[tuple[str, ...]]:
 
     Folds read the same texts again and again, so the words are kept with the table. Equal words are one object.
     """
-    split, known, found = word_counter().build_analyzer(), table.words, []
+    split, words_of, words_of_texts = word_counter().build_analyzer(), table.words, []
     for cell in text_cells(table[name]):
-        words = () if cell is None else known.get(cell)
+        words = () if cell is None else words_of.get(cell)
         if words is None:
-            words = known[cell] = tuple(map(sys.intern, split(cell)))
-        found.append(words)
-    return found
+            words = words_of[cell] = tuple(map(sys.intern, split(cell)))
+        words_of_texts.append(words)
+    return words_of_texts
 
 
 def _has_meaning(word: str) -> bool:
@@ -169,8 +169,8 @@ class TextRule(TransformRule):
 
     def n_unknown(self, table: Table) -> int:
         """Return the number of texts that have words, but none of the words of training."""
-        known = set(self.words)
-        return sum(bool(words) and known.isdisjoint(words) for words in _words_of(table, self.name))
+        vocabulary = set(self.words)
+        return sum(bool(words) and vocabulary.isdisjoint(words) for words in _words_of(table, self.name))
 
     @property
     def substitute(self) -> str:

@@ -52,9 +52,9 @@ def find_kinds(
         if name in kinds or (table.is_numeric(name) and name not in dates):
             continue
         # Columns that the user calls dates are dates; cells that are no dates are refused later.
-        found = find_dates(table, name, 1.0 if name in dates else STRAY_SHARE, date_order)
-        if found is not None:
-            kinds[name], found_dates[name] = found.order, found
+        dates_found = find_dates(table, name, 1.0 if name in dates else STRAY_SHARE, date_order)
+        if dates_found is not None:
+            kinds[name], found_dates[name] = dates_found.order, dates_found
         elif name in dates:
             kinds[name] = "dmy"
         elif is_free_text(table[name]):
@@ -71,7 +71,9 @@ def find_kinds(
         statement = f"{_hold(numbers)} numbers such as {day}, which may be dates: they were taken for numbers"
         notes.append(Note(statement, f"dates={_named(first)} takes them for dates"))
     for order, first, other in (("mdy", "month", "dmy"), ("dmy", "day", "mdy")):
-        ambiguous = [name for name, found in found_dates.items() if found.ambiguous and found.order == order]
+        ambiguous = [
+            name for name, column_dates in found_dates.items() if column_dates.ambiguous and column_dates.order == order
+        ]
         if ambiguous:
             example = found_dates[ambiguous[0]].example
             statement = f"{_hold(ambiguous)} dates such as {example!r}, which were read with the {first} first"
@@ -123,8 +125,8 @@ def _named(name: str) -> str:
 
 def _numeric_date(table: Table, name: str) -> str:
     """Return the first day of a column of whole numbers such as 20240131 that are all days of 1900 to 2099; or ""."""
-    known = table[name][~table.missing(name)] if table.is_numeric(name) else np.zeros(0)
-    if not known.size or not _FIRST_DAY <= known.min() < known.max() <= _LAST_DAY:
+    numbers = table[name][~table.missing(name)] if table.is_numeric(name) else np.zeros(0)
+    if not numbers.size or not _FIRST_DAY <= numbers.min() < numbers.max() <= _LAST_DAY:
         return ""
-    days = [cell_text(number) for number in np.unique(known).tolist()]
+    days = [cell_text(number) for number in np.unique(numbers).tolist()]
     return days[0] if all(read_date(day, "dmy") is not None for day in days) else ""

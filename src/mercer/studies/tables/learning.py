@@ -63,9 +63,9 @@ class SeenColumns:
             if n:
                 seen.least = np.fmin(seen.least, np.fmin.reduce(table, axis=0))
                 seen.largest = np.fmax(seen.largest, np.fmax.reduce(table, axis=0))
-            for place, found in counts.items():
+            for place, totals in counts.items():
                 codes = table[:, place]
-                found += np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=found.size)
+                totals += np.bincount(codes[~np.isnan(codes)].astype(np.int64), minlength=totals.size)
         seen.sample = sample[1] if len(sample) == 2 else np.concatenate(sample)
         return seen
 
@@ -74,15 +74,15 @@ class SeenColumns:
 
         It is exact for columns with missing cells, and if there is one block; else it is the median of the sample.
         """
-        found = np.zeros(len(self.n_missing))
+        medians = np.zeros(len(self.n_missing))
         is_counted = self.n_missing * (self.n_blocks > 1) > 0
         for column in columns[~is_counted[columns]].tolist():
             cells = self.sample[:, column]
-            found[column] = np.median(cells[~np.isnan(cells)] if self.n_missing[column] else cells)
+            medians[column] = np.median(cells[~np.isnan(cells)] if self.n_missing[column] else cells)
         counted = columns[is_counted[columns]]
         if counted.size:
-            found[counted] = self._counted_medians(counted)
-        return found
+            medians[counted] = self._counted_medians(counted)
+        return medians
 
     def _counted_medians(self, columns: IndexArray) -> np.ndarray:
         """Return exact medians, by counting; memory: 1 MiB a column.

@@ -130,29 +130,29 @@ def written_number(cell: str) -> WrittenNumber | None:
         return None
     if ":" in cell:
         return _duration(_CLOCK.fullmatch(cell), CLOCK)
-    found = _FORM.fullmatch(_bare(cell))
-    if found is None and cell[0].isdecimal():
+    match = _FORM.fullmatch(_bare(cell))
+    if match is None and cell[0].isdecimal():
         return _duration(_PARTS.fullmatch(cell), "s")
-    if found is None or bool(found["open"]) != bool(found["close"]):
+    if match is None or bool(match["open"]) != bool(match["close"]):
         return None
-    account = "" if found["account"] is None else "CR" if found["account"] == "CR" else "DR"
-    last = found["last_sign"] or found["final_sign"]
-    limit, sign = found["limit"] or "", found["sign"] or found["later_sign"]
+    account = "" if match["account"] is None else "CR" if match["account"] == "CR" else "DR"
+    last = match["last_sign"] or match["final_sign"]
+    limit, sign = match["limit"] or "", match["sign"] or match["later_sign"]
     limit = _LIMITS.get(limit, limit)
     if last == "+":  # 90+ is 90 or more
         if limit:
             return None
         limit, last = UPPER, None
-    signs = [found["sign"], found["later_sign"], found["last_sign"], found["final_sign"], found["open"], account]
-    if sum(map(bool, signs)) > 1 or (found["before"] and found["after"]):
+    signs = [match["sign"], match["later_sign"], match["last_sign"], match["final_sign"], match["open"], account]
+    if sum(map(bool, signs)) > 1 or (match["before"] and match["after"]):
         return None
-    unit = found["before"] or found["after"] or ""
-    if unit in _ORDINALS and not found["before"]:  # 1st
+    unit = match["before"] or match["after"] or ""
+    if unit in _ORDINALS and not match["before"]:  # 1st
         return None
     number = WrittenNumber(
-        found["digits"],
-        "-" if found["open"] or account == "CR" or last == "-" else sign or "",
-        (found["exponent"] or (f"e{found['power']}" if found["power"] else "")).lower().replace("d", "e"),
+        match["digits"],
+        "-" if match["open"] or account == "CR" or last == "-" else sign or "",
+        (match["exponent"] or (f"e{match['power']}" if match["power"] else "")).lower().replace("d", "e"),
         unit,
         limit,
         account,
@@ -160,13 +160,13 @@ def written_number(cell: str) -> WrittenNumber | None:
     return number if number.decimals else None
 
 
-def _duration(found: re.Match[str] | None, unit: str) -> WrittenNumber | None:
+def _duration(match: re.Match[str] | None, unit: str) -> WrittenNumber | None:
     """Return the seconds of a duration such as 26:10:05 or 1h 20m; None without a match."""
-    if found is None or (unit == "s" and sum(part is not None for part in found.groups()[:4]) < 2):
+    if match is None or (unit == "s" and sum(part is not None for part in match.groups()[:4]) < 2):
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
-    whole = ((24 * days + hours) * 60 + minutes) * 60 + seconds
-    return WrittenNumber(f"{whole}{found[5] or ''}{found[6] or ''}", "", "", unit)
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    seconds_in_all = ((24 * days + hours) * 60 + minutes) * 60 + seconds
+    return WrittenNumber(f"{seconds_in_all}{match[5] or ''}{match[6] or ''}", "", "", unit)
 
 
 def _bare(cell: str) -> str:
@@ -193,8 +193,8 @@ def number_of(cell: str | None, decimal: str = ".") -> float | None:
 
 def shapes_of(cells: Iterable[str | None], most: int = 3) -> str:
     """Return the most frequent shapes of cells, with counts: every digit is a 9 and every letter an a or A."""
-    known = [cell for cell in cells if cell is not None]
-    counts = Counter(_shape(cell) for cell in known)
+    filled = [cell for cell in cells if cell is not None]
+    counts = Counter(_shape(cell) for cell in filled)
     shown = ", ".join(f"{shape!r} ({count:,})" for shape, count in counts.most_common(most))
     return shown + (", ..." if len(counts) > most else "")
 
@@ -204,8 +204,8 @@ def _shape(cell: str) -> str:
     return text if len(text) <= 20 else text[:17] + "..."
 
 
-def _letters(found: re.Match[str]) -> str:
-    return "A" if found[0].isupper() else "a"
+def _letters(match: re.Match[str]) -> str:
+    return "A" if match[0].isupper() else "a"
 
 
 def in_order(names: Collection[str]) -> list[str]:

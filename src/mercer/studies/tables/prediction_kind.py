@@ -159,10 +159,10 @@ class Classes(PredictionKind):
 
     def truth(self, table: Table) -> IndexArray:
         """Return the class number of each row; -1 for a label that the model does not know."""
-        known = {label: code for code, label in enumerate(self.names)}
+        code_of = {label: code for code, label in enumerate(self.names)}
         cells = (table.as_written(self.column) if self.is_text else table)[self.column]
         gone = table.missing(self.column)
-        codes = [-1 if g else known.get(cell_text(cell), -1) for cell, g in zip(cells, gone, strict=True)]
+        codes = [-1 if g else code_of.get(cell_text(cell), -1) for cell, g in zip(cells, gone, strict=True)]
         return np.array(codes, dtype=np.int64)
 
     def tasks(self, truth: npt.NDArray[Any]) -> list[PartTask]:
@@ -265,8 +265,10 @@ def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     codes : ndarray of shape (n,), int64
         Index of each row's label in `classes`.
     """
-    whole = column.dtype != object and bool((column == np.round(column)).all()) and float(np.abs(column).max()) < 2**53
-    if whole:
+    are_integers = (
+        column.dtype != object and bool((column == np.round(column)).all()) and float(np.abs(column).max()) < 2**53
+    )
+    if are_integers:
         classes, codes = np.unique(column.astype(np.int64), return_inverse=True)
         return classes, codes.astype(np.int64)
     cells = text_cells(column).tolist()

@@ -139,8 +139,8 @@ class NumericRule(Rule):
 
     def learnt_again(self, table: Table, max_levels: int) -> NumericRule | None:
         """Return the rule that is computed from these training rows; None if the column is constant."""
-        found = numeric_rules_of(table, [self.name]).get(self.name)
-        return None if found is None else replace(found, indicator=self.indicator)
+        rule = numeric_rules_of(table, [self.name]).get(self.name)
+        return None if rule is None else replace(rule, indicator=self.indicator)
 
     def agrees(self, other: Rule | None) -> bool:
         """Return whether another rule is the same, up to rounding of sums."""
@@ -194,9 +194,9 @@ def numeric_rules(names: Mapping[int, str], seen: SeenColumns, *, scale: bool = 
 
     Without `scale`, numbers are used as they are; otherwise constant columns have no rule.
     """
-    known = np.array([place for place in names if seen.n_missing[place] < seen.n_rows], dtype=np.int64)
-    fills = seen.medians(known)
-    means, scales = seen.means_and_scales(known, fills) if scale else (np.zeros(len(fills)), np.ones(len(fills)))
+    places = np.array([place for place in names if seen.n_missing[place] < seen.n_rows], dtype=np.int64)
+    fills = seen.medians(places)
+    means, scales = seen.means_and_scales(places, fills) if scale else (np.zeros(len(fills)), np.ones(len(fills)))
     return {
         place: NumericRule(
             names[place],
@@ -206,7 +206,7 @@ def numeric_rules(names: Mapping[int, str], seen: SeenColumns, *, scale: bool = 
             int(seen.n_missing[place]),
             has_indicator(int(seen.n_missing[place]), seen.n_rows),
         )
-        for place in known.tolist()
+        for place in places.tolist()
         if scales[place] > 0.0
     }
 
@@ -245,17 +245,17 @@ class CategoricalRule(Rule):
     @classmethod
     def of_counts(cls, name: str, counts: Mapping[str, int], n_rows: int, max_levels: int) -> Self | None:
         """Return the rule of rows with these counts of texts; None if there are fewer than two levels."""
-        found = {text: count for text, count in counts.items() if count}
-        if len(found) < 2:
+        counts_of_texts = {text: count for text, count in counts.items() if count}
+        if len(counts_of_texts) < 2:
             return None
-        levels = tuple(sorted(found, key=lambda level: (-found[level], level))[:max_levels])
-        n_missing = n_rows - sum(found.values())
-        return cls(name, levels, len(found), n_missing, has_indicator(n_missing, n_rows))
+        levels = tuple(sorted(counts_of_texts, key=lambda level: (-counts_of_texts[level], level))[:max_levels])
+        n_missing = n_rows - sum(counts_of_texts.values())
+        return cls(name, levels, len(counts_of_texts), n_missing, has_indicator(n_missing, n_rows))
 
     def learnt_again(self, table: Table, max_levels: int) -> Self | None:
         """Return the rule that is computed from these training rows; None if the column is constant."""
-        found = self.learn(table, self.name, max_levels)
-        return None if found is None else replace(found, indicator=self.indicator)
+        rule = self.learn(table, self.name, max_levels)
+        return None if rule is None else replace(rule, indicator=self.indicator)
 
     @property
     def values(self) -> list[str]:
@@ -292,8 +292,8 @@ class CategoricalRule(Rule):
         """Return the cells that are not levels, with counts; empty if some training levels were not kept."""
         if self.n_levels > len(self.levels):
             return Counter()
-        known = {None, *self.levels}
-        return Counter(cell for cell in text_cells(table[self.name]) if cell not in known)
+        levels = {None, *self.levels}
+        return Counter(cell for cell in text_cells(table[self.name]) if cell not in levels)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain data for a model file."""

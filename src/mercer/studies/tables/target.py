@@ -125,24 +125,24 @@ def read_target(table: Table, target: str, task: Task = "auto") -> Truth:
         If the target does not exist, has infinite values, has only one value, is text for regression, or has too many
         different texts for classes.
     """
-    known = _known(table, target, task)
+    cells = _present_cells(table, target, task)
     refuse_infinite(Table((target,), (table[target],)))
     rows = np.flatnonzero(~table.missing(target))
-    chosen, reading = (task, "") if task != "auto" else _task_of(table, target, known)
+    chosen, reading = (task, "") if task != "auto" else _task_of(table, target, cells)
     if chosen == "classification":
         return Labels(target, rows, *_classes(table, target, rows), reading)
-    if known.dtype == object:  # among numbers, there may be integers that are kept as text
-        known = numbers(table, target)[rows]
-    if np.isnan(known).any():
-        stray = rows[np.isnan(known).argmax()]
+    if cells.dtype == object:  # among numbers, there may be integers that are kept as text
+        cells = numbers(table, target)[rows]
+    if np.isnan(cells).any():
+        stray = rows[np.isnan(cells).argmax()]
         _refuse_among_numbers(table, target)
         raise TableError(
             f"the target {target!r} must hold numbers for regression, but row {stray + 1} holds "
             f"{table[target][stray]!r}",
             "mend or empty these cells, or say task=classification",
         )
-    check_numbers(target, known)
-    return Quantities(target, rows, known, reading)
+    check_numbers(target, cells)
+    return Quantities(target, rows, cells, reading)
 
 
 def _classes(table: Table, target: str, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -154,43 +154,43 @@ def _classes(table: Table, target: str, rows: np.ndarray) -> tuple[list[str], np
     return [cell_text(label) for label in classes.tolist()], codes
 
 
-def _known(table: Table, target: str, task: Task) -> np.ndarray:
+def _present_cells(table: Table, target: str, task: Task) -> np.ndarray:
     """Return the cells of the target that are not missing."""
     if target not in table:
         table[target]  # raises a TableError that suggests similar names
     check_choice("task", task, get_args(Task))
-    known: np.ndarray = table[target][~table.missing(target)]
-    if not len(known):
+    cells: np.ndarray = table[target][~table.missing(target)]
+    if not len(cells):
         raise TableError(f"the target {target!r} is missing in every row")
-    return known
+    return cells
 
 
 def _refuse_among_numbers(table: Table, target: str) -> None:
     """Raise a TableError that names the cells of a target which are no plain numbers, if most cells are numbers."""
     cells, decimal = table[target], table.reading.decimal or "."
-    known = [row for row, cell in enumerate(cells) if cell is not None]
-    faulty = [row for row in known if number_of(cells[row], decimal) is None]
-    if not faulty or len(faulty) > 0.5 * len(known):
+    rows = [row for row, cell in enumerate(cells) if cell is not None]
+    faulty = [row for row in rows if number_of(cells[row], decimal) is None]
+    if not faulty or len(faulty) > 0.5 * len(rows):
         return
     numbers = table.row_numbers(faulty[:3])
     shown = ", ".join(f"{cells[row]!r} in row {number}" for row, number in zip(faulty[:3], numbers, strict=True))
     limited = any((one := written_number(cells[row])) is not None and one.limit for row in faulty)
     way_out = "limits=value reads such cells as the number, limits=half as half of it below a limit; " * limited
     raise TableError(
-        f"the target {target!r} holds numbers in {len(known) - len(faulty)} of {len(known)} cells, and other text: "
+        f"the target {target!r} holds numbers in {len(rows) - len(faulty)} of {len(rows)} cells, and other text: "
         f"{shown}{', ...' if len(faulty) > 3 else ''}",
         f"{way_out}mend these cells, or na=[{cells[faulty[0]]!r}] leaves their rows out; for names of classes, say "
         "task=classification",
     )
 
 
-def _task_of(table: Table, target: str, known: np.ndarray) -> tuple[str, str]:
+def _task_of(table: Table, target: str, cells: np.ndarray) -> tuple[str, str]:
     """Return the task for a target if the user did not name one, and a sentence if another task is possible."""
-    is_text = known.dtype == object
-    values = sorted(set(known)) if is_text else np.unique(known).tolist()
-    whole = is_text or bool((known == np.round(known)).all())
-    many = len(values) > (MAX_CLASSES if whole else MAX_FRACTIONAL_CLASSES)
-    many = many or (len(values) == len(known) >= MIN_ROWS)
+    is_text = cells.dtype == object
+    values = sorted(set(cells)) if is_text else np.unique(cells).tolist()
+    are_classes = is_text or bool((cells == np.round(cells)).all())
+    many = len(values) > (MAX_CLASSES if are_classes else MAX_FRACTIONAL_CLASSES)
+    many = many or (len(values) == len(cells) >= MIN_ROWS)
     names = in_order({cell for cell in table.written.get(target, ()) if cell is not None}) or list(
         map(cell_text, values)
     )
@@ -199,7 +199,7 @@ def _task_of(table: Table, target: str, known: np.ndarray) -> tuple[str, str]:
     if is_text and many:
         _refuse_among_numbers(table, target)
         raise TableError(
-            f"{fact} in {len(known)} rows, such as {shown}, so it looks like free text, dates or row identifiers, not "
+            f"{fact} in {len(cells)} rows, such as {shown}, so it looks like free text, dates or row identifiers, not "
             "like classes",
             "name another target, or if these are names of classes, say task=classification",
         )

@@ -26,13 +26,13 @@ def times_of(table: Table, name: str, order: DateOrder | None = None) -> npt.NDA
     column = table[name]
     if column.dtype != object:
         return column
-    found = find_dates(table, name, 0.0, order)
-    if found is not None and found.ambiguous:
+    dates = find_dates(table, name, 0.0, order)
+    if dates is not None and dates.ambiguous:
         raise TableError(
-            f"column {name!r} holds dates such as {found.example!r}, whose day and month cannot be told apart",
+            f"column {name!r} holds dates such as {dates.example!r}, whose day and month cannot be told apart",
             "say date_order=dmy or date_order=mdy, or write dates as 2024-01-31",
         )
-    orders: tuple[DateKind, ...] = ("dmy", "mdy") if found is None else (found.order,)
+    orders: tuple[DateKind, ...] = ("dmy", "mdy") if dates is None else (dates.order,)
     moments = [_first(read_date(cell, one) for one in orders) for cell in column]
     if None in moments:
         row = moments.index(None)

@@ -40,19 +40,19 @@ _DURATION = re.compile(
 """Names of columns of durations."""
 
 
-def factors_of(units: Collection[str], known: str | None = None) -> tuple[str, Mapping[str, float]] | None:
+def factors_of(units: Collection[str], base_unit: str | None = None) -> tuple[str, Mapping[str, float]] | None:
     """Return the unit of a column, and the factor of each unit of its cells; None if they are no one quantity.
 
     Parameters
     ----------
     units : collection of str
         The different units of the cells, "" for numbers without a unit.
-    known : str, optional
+    base_unit : str, optional
         The unit of the column in training, after the mark of a limit if all cells had one; cells without a unit are in
         it.
     """
-    if known is not None:
-        return _in_known(units, known)
+    if base_unit is not None:
+        return _in_known(units, base_unit)
     if _are_thousands(units):
         return "", {unit: _THOUSANDS[unit.lower()] if unit else 1.0 for unit in units}
     if len(units) == 1:
@@ -63,18 +63,18 @@ def factors_of(units: Collection[str], known: str | None = None) -> tuple[str, M
     return None
 
 
-def _in_known(units: Collection[str], known: str) -> tuple[str, Mapping[str, float]] | None:
-    factors, own = {}, known.lstrip(_LIMITS)
+def _in_known(units: Collection[str], base_unit: str) -> tuple[str, Mapping[str, float]] | None:
+    factors, plain_unit = {}, base_unit.lstrip(_LIMITS)
     for unit in units:
-        if unit in ("", own):
+        if unit in ("", plain_unit):
             factors[unit] = 1.0
-        elif own == "" and _are_thousands({unit, *units}):
+        elif plain_unit == "" and _are_thousands({unit, *units}):
             factors[unit] = _THOUSANDS[unit.lower()]
-        elif unit in _SIZES and own in _SIZES and _SIZES[unit][0] == _SIZES[own][0]:
-            factors[unit] = _SIZES[unit][1] / _SIZES[own][1]
+        elif unit in _SIZES and plain_unit in _SIZES and _SIZES[unit][0] == _SIZES[plain_unit][0]:
+            factors[unit] = _SIZES[unit][1] / _SIZES[plain_unit][1]
         else:
             return None
-    return own, factors
+    return plain_unit, factors
 
 
 def _are_thousands(units: Collection[str]) -> bool:
@@ -86,8 +86,10 @@ def _are_thousands(units: Collection[str]) -> bool:
 def are_surely_units(units: Iterable[str]) -> bool:
     """Return whether letters after numbers are units, and not parts of codes such as 12A."""
     named = [unit for unit in units if unit]
-    known = all(unit in _SIZES or not unit.isalpha() or unit in _ALWAYS_THOUSANDS or len(unit) > 2 for unit in named)
-    return known and any(len(unit) > 1 or not unit.isalpha() or unit in _ALWAYS_THOUSANDS for unit in named)
+    are_named = all(
+        unit in _SIZES or not unit.isalpha() or unit in _ALWAYS_THOUSANDS or len(unit) > 2 for unit in named
+    )
+    return are_named and any(len(unit) > 1 or not unit.isalpha() or unit in _ALWAYS_THOUSANDS for unit in named)
 
 
 def of_main_unit(
@@ -117,7 +119,7 @@ def of_main_unit(
 
 
 def agree(
-    numbers: Iterable[WrittenNumber | None], known: str | None = None, *, any_limits: bool = False, name: str = ""
+    numbers: Iterable[WrittenNumber | None], base_unit: str | None = None, *, any_limits: bool = False, name: str = ""
 ) -> bool:
     """Return whether all cells are numbers of one quantity, and all or none of them limits of the true value.
 
@@ -125,19 +127,21 @@ def agree(
     credits, because their sign is not known. Cells such as 16:30:00 are durations if one of them has 24 hours or more,
     or if the name of the column says so; otherwise they are times of day.
     """
-    found = set(numbers)
-    if not found or None in found:
+    numbers_found = set(numbers)
+    if not numbers_found or None in numbers_found:
         return False
-    known_numbers = [number for number in found if number is not None]
+    known_numbers = [number for number in numbers_found if number is not None]
     limits = {number.limit for number in known_numbers}
-    one_limit = len(limits) == 1 if known is None else limits == {known[:1] if known[:1] in {*_LIMITS} else ""}
+    one_limit = (
+        len(limits) == 1 if base_unit is None else limits == {base_unit[:1] if base_unit[:1] in {*_LIMITS} else ""}
+    )
     is_signed = {number.account for number in known_numbers} != {"DR", ""}
-    if known is None and {number.unit for number in known_numbers} == {CLOCK}:
+    if base_unit is None and {number.unit for number in known_numbers} == {CLOCK}:
         return _DURATION.search(name) is not None or any(
             float(number.digits.replace(",", ".")) >= _SECONDS["d"] for number in known_numbers
         )
     return (
         (any_limits or one_limit)
         and is_signed
-        and factors_of({number.unit for number in known_numbers}, known) is not None
+        and factors_of({number.unit for number in known_numbers}, base_unit) is not None
     )

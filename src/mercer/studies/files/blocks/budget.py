@@ -31,9 +31,9 @@ class Budget:
         ValueError
             If it is neither, or less than 1 MB.
         """
-        found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-        if found is not None and found[2].upper() in _UNITS:
-            total = float(found[1]) * _UNITS[found[2].upper()]
+        match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+        if match is not None and match[2].upper() in _UNITS:
+            total = float(match[1]) * _UNITS[match[2].upper()]
         elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**62:
             total = float(value)
         else:

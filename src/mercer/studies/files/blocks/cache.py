@@ -28,7 +28,7 @@ from mercer.studies.files.blocks.checked_file import (
 )
 from mercer.studies.files.blocks.folder_lock import LockError, locked
 from mercer.studies.files.blocks.layout import BlockSource, Levels, RawBlock, Span, fault_of
-from mercer.studies.files.own_files import NotOwnFileError, open_own
+from mercer.studies.files.regular_files import NotOwnFileError, open_own
 
 VERSION = 1
 _MANIFEST, _LOCK = "manifest.json", "lock"
@@ -92,7 +92,7 @@ class BlockCache:
         self._rows: list[int] = []
         self._spans: list[Span] = []
         self._sizes: list[int] = []
-        self._known: dict[int, dict[str, WordSum]] = defaultdict(dict)  # of the arrays of blocks that were read
+        self._checksums: dict[int, dict[str, WordSum]] = defaultdict(dict)  # of the arrays of blocks that were read
 
     @property
     def n_blocks(self) -> int:
@@ -118,9 +118,9 @@ class BlockCache:
             If it is damaged and the file is not there any more, or has changed.
         """
         try:
-            known = self._known[number]
-            is_first = not {"table", "indptr"} & known.keys()
-            header, arrays = read_checked(self.block_path(number), known=known)
+            checksums = self._checksums[number]
+            is_first = not {"table", "indptr"} & checksums.keys()
+            header, arrays = read_checked(self.block_path(number), checksums=checksums)
             block = _block(header, arrays, check=is_first)
             if block.n != self._rows[number] or block.is_sparse != self.is_sparse or not self._has_width(block):
                 raise DamagedFileError("it has other rows or columns than it should")
@@ -133,9 +133,9 @@ class BlockCache:
     def read_numbers(self, number: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return only the labels and weights of a block."""
         try:
-            known = self._known[number]
-            is_first = "labels" not in known
-            _, arrays = read_checked(self.block_path(number), ("labels", "weights"), known)
+            checksums = self._checksums[number]
+            is_first = "labels" not in checksums
+            _, arrays = read_checked(self.block_path(number), ("labels", "weights"), checksums)
             if any(array.shape != (self._rows[number],) for array in arrays.values()) or "labels" not in arrays:
                 raise DamagedFileError("it has another number of rows than it should")
             if is_first:
@@ -153,7 +153,7 @@ class BlockCache:
         """Raise a DamagedFileError if the block holds numbers that no source would have given."""
         fault = fault_of(block, self.layout, self.levels)
         if fault is not None:
-            self._known.pop(self._spans.index(block.span), None)
+            self._checksums.pop(self._spans.index(block.span), None)
             raise DamagedFileError(fault)
 
     def counted_tables(self) -> Iterator[np.ndarray]:
@@ -181,7 +181,7 @@ class BlockCache:
     def _mended(self, number: int, error: Exception) -> RawBlock:
         """Parse a damaged block again, write it, and return it."""
         span = self._spans[number]
-        self._known.pop(number, None)
+        self._checksums.pop(number, None)
         state = "is gone" if isinstance(error, FileNotFoundError) else f"is damaged ({_reason(error)})"
         why = f"{self.block_path(number)}, parsed from {self.path} from line {span.line:,} on, {state}"
         self.refuse_changed(why)
@@ -319,16 +319,20 @@ def block_cache(
         source_id = fingerprint(path)
         wanted = {"format": "mercer blocks", "version": VERSION, "source": source_id, "options": source.options}
         wanted = json.loads(json.dumps(wanted))
-        found = _manifest(folder)
-        size = found.get("block_bytes")
-        if {name: found.get(name) for name in wanted} != wanted or type(size) is not int or not 0 < size <= block_bytes:
+        manifest = _manifest(folder)
+        size = manifest.get("block_bytes")
+        if (
+            {name: manifest.get(name) for name in wanted} != wanted
+            or type(size) is not int
+            or not 0 < size <= block_bytes
+        ):
             _remove(folder, os.listdir(folder))
-            size, found = block_bytes, {}
+            size, manifest = block_bytes, {}
             _write_manifest(folder, wanted | {"block_bytes": size, "complete": False})
         cache = BlockCache(folder, path, source, source_id, text_bytes)
-        if found.get("complete") is True:
+        if manifest.get("complete") is True:
             try:
-                cache.take_listing(found)
+                cache.take_listing(manifest)
             except TableError:
                 raise
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -423,7 +427,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
             text = file.read(_MOST_MANIFEST + 1)
         if len(text) > _MOST_MANIFEST:
             raise ValueError(f"it has more than {_MOST_MANIFEST:,} bytes")
-        found = json.loads(text)
+        manifest = json.loads(text)
     except FileNotFoundError:
         others = [name for name in os.listdir(folder) if name != _LOCK and not _OWN.fullmatch(name)]
         if others:
@@ -433,9 +437,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged_manifest(folder, _reason(error)) from error
-    if not isinstance(found, dict) or found.get("format") != "mercer blocks":
+    if not isinstance(manifest, dict) or manifest.get("format") != "mercer blocks":
         raise _damaged_manifest(folder, "it does not say that it is one of mercer")
-    return cast(dict[str, Any], found)
+    return cast(dict[str, Any], manifest)
 
 
 def _damaged_manifest(folder: Path, why: object) -> CacheError:

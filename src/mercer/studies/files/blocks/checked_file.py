@@ -19,7 +19,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from mercer.studies.files.atomic_write import open_atomically
-from mercer.studies.files.own_files import NotOwnFileError, open_own
+from mercer.studies.files.regular_files import NotOwnFileError, open_own
 
 _MAGIC = b"MERCERB1"
 _START = struct.Struct("<8sII")  # magic bytes, bytes of the header, CRC of the header
@@ -160,11 +160,11 @@ def header_of(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def read_checked(
-    path: Path, names: Collection[str] | None = None, known: dict[str, WordSum] | None = None
+    path: Path, names: Collection[str] | None = None, checksums: dict[str, WordSum] | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the header and the arrays (or only some of them), read-only; DamagedFileError if they are damaged.
 
-    `known` is for files that are read many times. It is empty at first. An array whose CRC is right adds its sum of
+    `checksums` is for files that are read many times. It is empty at first. An array whose CRC is right adds its sum of
     words. The next time only this sum is compared, which costs a sixth of the time. A sum finds every change of one
     word; words that change places, it does not find.
     """
@@ -177,12 +177,12 @@ def read_checked(
                 continue
             file.seek(place.start)
             raw = file.read(place.end - place.start)
-            if known is None or name not in known:
+            if checksums is None or name not in checksums:
                 is_right = zlib.crc32(raw) == sums[name]
-                if known is not None and is_right:
-                    known[name] = _word_sum(raw)
+                if checksums is not None and is_right:
+                    checksums[name] = _word_sum(raw)
             else:
-                is_right = _word_sum(raw) == known[name]
+                is_right = _word_sum(raw) == checksums[name]
             if not is_right:
                 raise DamagedFileError(_WRONG)
             arrays[name] = np.frombuffer(raw, place.dtype).reshape(place.shape)

@@ -64,7 +64,7 @@ class Checkpoints:
 
         return save
 
-    def keep(self, machine: int, point: LinearPoint) -> None:
+    def store(self, machine: int, point: LinearPoint) -> None:
         """Keep the last point of a machine. The points of machines that took less than half a second wait for others.
 
         A table with many classes would otherwise cost more time and space for checkpoints than for training.
@@ -75,7 +75,7 @@ class Checkpoints:
             self.write()
 
     def write(self) -> None:
-        """Write the points that `keep` has not written yet."""
+        """Write the points that `store` has not written yet."""
         for machine, point in self._pending.items():
             self.save(machine, point)
         self._pending.clear()
@@ -126,9 +126,9 @@ class Checkpoints:
     def _files(self, machine: int) -> Iterator[tuple[int, Path]]:
         """Yield generation and path of each checkpoint of a machine."""
         for path in self._folder.glob(f"checkpoint-{machine}-*.bin"):
-            found = re.fullmatch(r"checkpoint-\d+-(\d{1,18})\.bin", path.name)
-            if found is not None:
-                yield int(found[1]), path
+            match = re.fullmatch(r"checkpoint-\d+-(\d{1,18})\.bin", path.name)
+            if match is not None:
+                yield int(match[1]), path
 
 
 def _parts(numbers: RowNumbers, n: int) -> Iterator[np.ndarray]:

@@ -114,8 +114,8 @@ class DelimitedSource(TextSource):
         del head, text  # the text is not held while its cells become numbers
         self.table_head = self._table_of_head(*self._split(rows, last), notes)
         units = self.table_head.reading.units
-        own = {name: units.get(name, "") for name in self.names if self.table_head.is_numeric(name)}
-        self._reading = replace(options, known=replace(options.known, units=own))
+        numeric_units = {name: units.get(name, "") for name in self.names if self.table_head.is_numeric(name)}
+        self._reading = replace(options, model_reading=replace(options.model_reading, units=numeric_units))
 
     def _refuse_wide(self, encoding: str | None) -> None:
         """Raise a TableError for text whose characters have two bytes or more."""
@@ -150,8 +150,8 @@ class DelimitedSource(TextSource):
         self._decimal = self._reading.decimal or table.reading.decimal or "."
         reading = replace(table.reading, notes=(*notes, *table.reading.notes))
         every_line = int(lines[-1] - lines[0]) + 1 == len(lines)  # then a range takes no memory
-        known = range(int(lines[0]), int(lines[-1]) + 1) if every_line else lines
-        return replace(table, reading=reading, lines=known if in_memory and len(lines) == table.n_rows else None)
+        line_numbers = range(int(lines[0]), int(lines[-1]) + 1) if every_line else lines
+        return replace(table, reading=reading, lines=line_numbers if in_memory and len(lines) == table.n_rows else None)
 
     def _cells(self, raw: bytes, span: Span) -> pa.Table | None:
         """Return the cells of a piece as text; None if it is blank."""
@@ -177,7 +177,7 @@ class DelimitedSource(TextSource):
             "by_blanks": self._by_blanks,
             "decimal": self._decimal,
             "encoding": self._encoding,
-            "units": {name: unit for name, unit in self._reading.known.units.items() if unit},
+            "units": {name: unit for name, unit in self._reading.model_reading.units.items() if unit},
             "limits": self._reading.limits_asked,
         }
 
@@ -220,11 +220,11 @@ class DelimitedSource(TextSource):
 
     def _refuse_swallowed_rows(self, raw: bytes, span: Span) -> None:
         """Raise a TableError if a quoted cell of a piece holds lines that look like rows."""
-        found = swallowed_rows(raw, self.line_end, self.separator, len(self.names))
-        if found is not None:
+        swallowed = swallowed_rows(raw, self.line_end, self.separator, len(self.names))
+        if swallowed is not None:
             raise TableError(
-                f"{self.path} has a quoted cell that begins in {self.line_at(raw, span, found[0])} and holds "
-                f"{found[1]:,} lines, which look like rows: a quotation mark is probably stray",
+                f"{self.path} has a quoted cell that begins in {self.line_at(raw, span, swallowed[0])} and holds "
+                f"{swallowed[1]:,} lines, which look like rows: a quotation mark is probably stray",
                 STRAY_MARK,
             )
 
@@ -252,7 +252,7 @@ class DelimitedSource(TextSource):
 
     def _text_among_numbers(self, table: Table, name: str, where: Callable[[int], str]) -> TableError:
         """Return the error for the first cell of a column of numbers that is no number, or of another unit."""
-        any_limits, unit = self._reading.limits_asked is not None, self._reading.known.units.get(name, "")
+        any_limits, unit = self._reading.limits_asked is not None, self._reading.model_reading.units.get(name, "")
         for row, cell in enumerate(table[name].tolist()):
             number = None if cell is None else written_number(cell)
             value = None if number is None else number.value(self._decimal)

@@ -88,10 +88,10 @@ def learn_encoding(cache: BlockCache, *, missing: Missing, scale: bool, max_leve
         return BlockEncoding(None, max(1, cache.width))
     names = cache.layout.names
     assert names is not None
-    known = {
+    levels_of = {
         place: cache.levels.of.get(name, {}) for place, name in enumerate(names) if name in cache.layout.categories
     }
-    n_levels = {place: len(texts) for place, texts in known.items()}
+    n_levels = {place: len(texts) for place, texts in levels_of.items()}
     seen = SeenColumns.of(cache.counted_tables, len(names), cache.n_blocks, n_levels)
     if not seen.n_rows:
         raise TableError(f"the weights {cache.layout.weights!r} of all rows are 0, so there is nothing to learn from")
@@ -101,15 +101,15 @@ def learn_encoding(cache: BlockCache, *, missing: Missing, scale: bool, max_leve
             f"missing values in {names[first]!r} ({seen.n_missing[first]:,} of {seen.n_rows:,} rows)",
             'missing="impute" fills them in with the median or the most frequent value',
         )
-    numbers = {place: name for place, name in enumerate(names) if place not in known}
+    numbers = {place: name for place, name in enumerate(names) if place not in levels_of}
     rules: dict[int, Any] = {**numeric_rules(numbers, seen, scale=scale)}
-    for place, texts in known.items():
+    for place, texts in levels_of.items():
         counts = {text: int(seen.counts[place][code]) for text, code in texts.items()}
         rules[place] = CategoricalRule.of_counts(names[place], counts, seen.n_rows, max_levels)
     columns: list[EncodedColumn] = []
     for place, rule in sorted(rules.items()):
         if rule is not None:
-            columns.append((place, rule, rule.level_places(known[place]) if place in known else None))
+            columns.append((place, rule, rule.level_places(levels_of[place]) if place in levels_of else None))
     if not columns:
         raise TableError("no column varies from row to row, so there is nothing to learn from")
     encoder = TableEncoder(missing=missing, max_levels=max_levels)

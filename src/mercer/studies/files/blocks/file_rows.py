@@ -158,5 +158,5 @@ class FileRows(LinearRows):
             return labels, counted
         if isinstance(self._label_of, Quantity):
             return self._label_of.scaled(labels), counted
-        own = self._label_of[labels.astype(np.intp)]
-        return own, np.where(own < 0.0, 0.0, counted)
+        block_labels = self._label_of[labels.astype(np.intp)]
+        return block_labels, np.where(block_labels < 0.0, 0.0, counted)

@@ -115,23 +115,25 @@ class Levels:
         TableError
             If the column has more than a million different texts, or the texts exceed the memory.
         """
-        known = self.of.setdefault(name, {})
-        before = len(known)
-        numbers = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.float64)
-        if len(known) > MAX_LEVELS:
+        number_of = self.of.setdefault(name, {})
+        before = len(number_of)
+        numbers = np.array([number_of.setdefault(text, len(number_of)) for text in texts], dtype=np.float64)
+        if len(number_of) > MAX_LEVELS:
             raise TableError(
                 f"column {name!r} has more than {MAX_LEVELS:,} different texts, such as {texts[-1]!r}: it looks like "
                 "an identifier of rows",
                 f"drop={[name]!r} leaves it out",
             )
-        if len(known) > before:
+        if len(number_of) > before:
             self._count(name, (text for text, number in zip(texts, numbers, strict=True) if number >= before))
         return numbers
 
     def since(self, counts: dict[str, int]) -> dict[str, list[str]]:
         """Return the texts that were added since there were `counts` of them."""
         return {
-            name: [*known][counts.get(name, 0) :] for name, known in self.of.items() if len(known) > counts.get(name, 0)
+            name: [*number_of][counts.get(name, 0) :]
+            for name, number_of in self.of.items()
+            if len(number_of) > counts.get(name, 0)
         }
 
     def add(self, texts: Mapping[str, Sequence[str]], layout: Layout) -> None:
@@ -147,13 +149,13 @@ class Levels:
         for name, some in texts.items():
             if name not in layout.categories and not (name == layout.target and layout.task == "classification"):
                 raise ValueError(f"the column {name!r} has no texts")
-            known = self.of.get(name, {})
-            is_new = isinstance(some, list) and all(isinstance(text, str) and text not in known for text in some)
-            if not is_new or len(set(some)) < len(some) or len(known) + len(some) > MAX_LEVELS:
+            number_of = self.of.get(name, {})
+            is_new = isinstance(some, list) and all(isinstance(text, str) and text not in number_of for text in some)
+            if not is_new or len(set(some)) < len(some) or len(number_of) + len(some) > MAX_LEVELS:
                 raise ValueError(f"the texts of column {name!r} are invalid")
         for name, some in texts.items():
-            known = self.of.setdefault(name, {})
-            known.update(zip(some, count(len(known))))
+            number_of = self.of.setdefault(name, {})
+            number_of.update(zip(some, count(len(number_of))))
             self._count(name, some)
 
     def _count(self, name: str, texts: Iterable[str]) -> None:
@@ -172,7 +174,7 @@ class Levels:
     @property
     def counts(self) -> dict[str, int]:
         """Number of texts of each column."""
-        return {name: len(known) for name, known in self.of.items()}
+        return {name: len(number_of) for name, number_of in self.of.items()}
 
 
 def fault_of(block: RawBlock, layout: Layout, levels: Levels) -> str | None:

@@ -108,7 +108,7 @@ class _Compact:
 
     def struct(self) -> dict[int, Any]:
         """Return the integers, bytes, lists and structs of a struct by the numbers of their fields."""
-        found, field = dict[int, Any](), 0
+        fields, field = dict[int, Any](), 0
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise ValueError("structs are nested too deeply")
@@ -116,9 +116,9 @@ class _Compact:
             field = field + (head >> 4) if head >> 4 else self._integer()
             value = self._value(head & 15, is_field=True)
             if value is not None:
-                found[field] = value
+                fields[field] = value
         self._depth -= 1
-        return found
+        return fields
 
     def _value(self, kind: int, *, is_field: bool) -> Any:
         if kind in (1, 2):  # a truth value; in a struct, its kind says which

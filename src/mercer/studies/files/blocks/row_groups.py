@@ -69,7 +69,7 @@ class RowGroups:
         n_rows = self.n_rows if n_rows is None else n_rows
         if self._memory is not None:
             n_rows = min(n_rows, max(_LEAST_HEAD, self._memory // (_HEAD_CELL * max(1, len(names)))))
-        found = list[pa.Table]()
+        tables = list[pa.Table]()
         with self._opened() as file:
             for group in range(n_groups):
                 last = min(n_rows, self._starts[group + 1]) - self._starts[group]
@@ -78,10 +78,10 @@ class RowGroups:
                     for columns in self._sets_of(group, names):
                         parts.extend(table for _, table in self._part(file, group, columns, last, (0, last)))
                         _release()
-                    found.append(_joined(parts).select(names))
-        if not found:
+                    tables.append(_joined(parts).select(names))
+        if not tables:
             raise TableError(f"{self.path} has column names only, and no rows")
-        return pa.concat_tables(found)
+        return pa.concat_tables(tables)
 
     def dropped(self, drop: Collection[str]) -> list[str]:
         """Return the columns of the file among these."""
@@ -233,14 +233,14 @@ class _SpillError(Exception):
 
 def _chunks(group: RowGroup, columns: Sequence[str]) -> dict[str, list[Chunk]]:
     """Return the chunks of each column of a row group; a nested column has several."""
-    found = dict[str, list[Chunk]]({name: [] for name in columns})
+    chunks = dict[str, list[Chunk]]({name: [] for name in columns})
     for chunk in group.chunks:
         name = chunk.path_in_schema
-        while name not in found and "." in name:  # a part of a nested column
+        while name not in chunks and "." in name:  # a part of a nested column
             name = name.rpartition(".")[0]
-        if name in found:
-            found[name].append(chunk)
-    return found
+        if name in chunks:
+            chunks[name].append(chunk)
+    return chunks
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:

@@ -74,9 +74,11 @@ def labels_of_texts(texts: Sequence[str]) -> Any:
     numbers = _plain_numbers(texts)
     if numbers is None:
         return np.array(texts, dtype=object)
-    whole = (numbers == np.round(numbers)).all() and (np.abs(numbers) < 2**53).all()
+    are_integers = (numbers == np.round(numbers)).all() and (np.abs(numbers) < 2**53).all()
     return (
-        numbers.astype(np.int64) if whole and len({*numbers.tolist()}) == len(texts) else np.array(texts, dtype=object)
+        numbers.astype(np.int64)
+        if are_integers and len({*numbers.tolist()}) == len(texts)
+        else np.array(texts, dtype=object)
     )
 
 

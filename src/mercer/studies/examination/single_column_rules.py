@@ -93,13 +93,13 @@ def class_rules(column: Column, target: npt.NDArray[np.int64], n_columns: int) -
         "levels": _errors_by_level(column, target, n_classes),
         "intervals": _errors_by_interval(column, target),
     }
-    found = []
+    rules = []
     for how, (errors, log_labellings) in candidates.items():
         if errors < constant and _log_chance(counts, errors, log_labellings) + math.log(n_columns) < math.log(
             MAX_CHANCE
         ):
-            found.append(Rule(how, errors / constant, 1 - errors / n))
-    return sorted([*found, *_missing_of_one(column, target, n_columns)], key=lambda rule: rule.error)
+            rules.append(Rule(how, errors / constant, 1 - errors / n))
+    return sorted([*rules, *_missing_of_one(column, target, n_columns)], key=lambda rule: rule.error)
 
 
 def _missing_of_one(column: Column, target: npt.NDArray[np.int64], n_columns: int) -> list[Rule]:
@@ -165,8 +165,8 @@ def _errors_by_interval(column: Column, target: npt.NDArray[np.int64]) -> tuple[
 
     The intervals are in the order of the classes' mean ranks. The best ends are found by dynamic programming.
     """
-    known = ~column.missing
-    codes, classes = column.codes[known], target[known]
+    is_present = ~column.missing
+    codes, classes = column.codes[is_present], target[is_present]
     n_targets = int(target.max()) + 1
     if n_targets > MAX_CLASSES or column.n_levels < 2:
         return _IMPOSSIBLE
@@ -179,7 +179,7 @@ def _errors_by_interval(column: Column, target: npt.NDArray[np.int64]) -> tuple[
     least = wrong[:, 0]
     for k in range(1, len(order)):
         least = wrong[:, k] + np.minimum.accumulate(least - wrong[:, k])
-    missing = np.bincount(target[~known], minlength=1)
+    missing = np.bincount(target[~is_present], minlength=1)
     log_labellings = (len(order) - 1) * math.log(column.n_levels) + float(gammaln(len(order) + 1)) + math.log(n_targets)
     return int(least[-1]) + int(missing.sum() - missing.max()), log_labellings
 
@@ -191,21 +191,21 @@ def number_rules(column: Column, target: npt.NDArray[np.float64]) -> list[Rule]:
     total = float(((ranks - ranks.mean()) ** 2).sum())
     if n < 10 or total == 0.0 or column.n_levels < 2:  # ten rows are in order by chance in 1 of 1.8 million tables
         return []
-    known = ~column.missing
-    correlation = _correlation(rankdata(column.codes[known]), ranks[known])
-    missing = ranks[~known]
-    ordered = (1 - correlation**2) * float(((ranks[known] - ranks[known].mean()) ** 2).sum())
+    is_present = ~column.missing
+    correlation = _correlation(rankdata(column.codes[is_present]), ranks[is_present])
+    missing = ranks[~is_present]
+    ordered = (1 - correlation**2) * float(((ranks[is_present] - ranks[is_present].mean()) ** 2).sum())
     ordered += float(((missing - missing.mean()) ** 2).sum()) if len(missing) else 0.0
     local = float(((ranks - _local_means(column, ranks)) ** 2).sum())
-    found = [
+    rules = [
         Rule("rising" if correlation > 0 else "falling", ordered / total, 1 - ordered / total),
         Rule("levels" if column.n_levels <= n // 2 else "near", local / total, 1 - local / total),
     ]
-    found += _by_missing(column, ranks)
+    rules += _by_missing(column, ranks)
     line = _off_a_line(column, target)
-    if line < min(rule.error for rule in found):
-        found.append(Rule("line", line, 1 - line))
-    return sorted(found, key=lambda rule: rule.error)
+    if line < min(rule.error for rule in rules):
+        rules.append(Rule("line", line, 1 - line))
+    return sorted(rules, key=lambda rule: rule.error)
 
 
 def _by_missing(column: Column, ranks: npt.NDArray[np.float64]) -> list[Rule]:

@@ -48,11 +48,11 @@ def repeated(
         KKT violation of each machine.
     budget : TimeBudget
     """
-    own, goal = rows.arranged.of(rows.sealed.rest), rows.goal
+    arrangement, goal = rows.arranged.of(rows.sealed.rest), rows.goal
     if len(rows.searched) < rows.rest.n_rows:
         budget.cuts.append("The choice was not repeated on other splits, because the table is large.")
         return ()
-    if isinstance(own.arrangement, InTime):
+    if isinstance(arrangement.arrangement, InTime):
         budget.cuts.append("The choice was not repeated on other splits, because time gives the split.")
         return ()
     if isinstance(goal, ToClassify) and goal.needs_probabilities:
@@ -64,11 +64,11 @@ def repeated(
     with Interruption() as interruption:
         for number in range(1, n_repeats + 1):
             try:
-                strata = own.strata(truth, rows_enough(test_size, n_folds))
-                inner, outer = own.arrangement.holdout(strata, test_size, seed + number)
-                splits = folds_of(own.of(inner), truth.of(table, rows.rest_rows[inner]), n_folds, seed + number)
+                strata = arrangement.strata(truth, rows_enough(test_size, n_folds))
+                inner, outer = arrangement.arrangement.holdout(strata, test_size, seed + number)
+                splits = folds_of(arrangement.of(inner), truth.of(table, rows.rest_rows[inner]), n_folds, seed + number)
                 folds = encoded_folds(rows.rest.take(inner), rows.truth[inner], splits, rows.encoder)
-                found = search(
+                search_result = search(
                     folds,
                     goal,
                     kernels=kernels,
@@ -79,14 +79,14 @@ def repeated(
                 ).best
             except (TableError, SearchStopped):  # too few rows of a class, or no time
                 break
-            (whole,) = encoded_folds(rows.rest, rows.truth, [(inner, outer)], rows.encoder)
-            whole = Fold(whole.X, whole.truth, inner, outer)
+            (fold,) = encoded_folds(rows.rest, rows.truth, [(inner, outer)], rows.encoder)
+            fold = Fold(fold.X, fold.truth, inner, outer)
             answers = goal.answers_on(
-                whole, found.candidate, tol=tol, max_seconds=deadline.seconds_left, interruption=interruption
+                fold, search_result.candidate, tol=tol, max_seconds=deadline.seconds_left, interruption=interruption
             )
             if interruption.requested or deadline.has_come:
                 break
-            error = goal.error_of(whole.truth[outer], answers.values, answers.scheme)
+            error = goal.error_of(fold.truth[outer], answers.values, answers.scheme)
             figures.append(float(goal.figure(error * n_asked / len(outer))))
     if interruption.insisted:
         raise KeyboardInterrupt

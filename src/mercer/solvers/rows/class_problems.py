@@ -99,11 +99,11 @@ def _solve_together(
         for problem, point in zip(problems, solver.points, strict=True)
     ]
     evaluations = evaluate_each(evidences, n_jobs)
-    found = []
+    solutions = []
     for evidence, evaluation, n_iter in zip(evidences, evaluations, solver.n_iter, strict=True):
         run = LinearRun(n_iter, monitor.seconds / len(problems), *about)
-        found.append(LinearSolution.certified(evidence, evaluation, ended, tol, run))
-    return found
+        solutions.append(LinearSolution.certified(evidence, evaluation, ended, tol, run))
+    return solutions
 
 
 def _sample_of(problem: LinearProblem, memory_limit: int | None) -> TableRows | None:

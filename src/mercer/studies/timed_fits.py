@@ -72,15 +72,15 @@ def _predicted(predict: Callable[[Any], np.ndarray], X: Any, deadline: Deadline)
         return predict(X)
     if sparse.issparse(X):
         X = X.tocsr()
-    found, at, step = [], 0, _FIRST_ROWS
+    predictions, at, step = [], 0, _FIRST_ROWS
     while at < n_rows:
         if deadline.has_come:
             raise TimeoutError
         began = time.perf_counter()
-        found.append(predict(X[at : at + step]))
+        predictions.append(predict(X[at : at + step]))
         at += step
         step = max(1, min(4 * step, int(step * CHUNK_SECONDS / max(time.perf_counter() - began, 1e-9))))
-    return np.concatenate(found)
+    return np.concatenate(predictions)
 
 
 def _is_of_trees(estimator: Any) -> bool:

@@ -349,12 +349,12 @@ def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: fl
 
 def _trained_on(machine: Any, X: Any) -> bool:
     """Return whether X is the training table: its rows at the support indices are the support vectors."""
-    found = getattr(machine, "best_estimator_", machine)
-    rows = found[:-1].transform(X) if isinstance(found, Pipeline) and len(found) > 1 else X
+    fitted = getattr(machine, "best_estimator_", machine)
+    rows = fitted[:-1].transform(X) if isinstance(fitted, Pipeline) and len(fitted) > 1 else X
     last = _last(machine)
     if not hasattr(last, "support_vectors_"):
-        table, own = _solutions(last)[0].certificate.evidence.problem.rows.table, np.shape(rows)
-        return not sparse.issparse(table) and table.shape == own and np.array_equal(table, rows)
+        table, shape = _solutions(last)[0].certificate.evidence.problem.rows.table, np.shape(rows)
+        return not sparse.issparse(table) and table.shape == shape and np.array_equal(table, rows)
     vectors = last.support_vectors_
     if not isinstance(vectors, np.ndarray) or vectors.dtype == object or not vectors.size or sparse.issparse(rows):
         return False
@@ -365,8 +365,8 @@ def _trained_on(machine: Any, X: Any) -> bool:
 
 def _last(machine: Any) -> Any:
     """Return the machine itself, from a search or a pipeline."""
-    found = getattr(machine, "best_estimator_", machine)
-    return found[-1] if isinstance(found, Pipeline) else found
+    fitted = getattr(machine, "best_estimator_", machine)
+    return fitted[-1] if isinstance(fitted, Pipeline) else fitted
 
 
 def _solutions(machine: Any) -> tuple[Any, ...]:
@@ -377,8 +377,8 @@ def _solutions(machine: Any) -> tuple[Any, ...]:
         theirs = kind.__module__.startswith("sklearn.") and kind.__name__ == "SVC"
         got = "that of scikit-learn: mercer.SVC takes its place" if theirs else kind.__name__
         raise TypeError(f"{_NEEDED}, got {got}.")
-    found = machine.solution_
-    solutions: tuple[Any, ...] = tuple(found) if isinstance(found, Sequence) else (found,)
+    fitted_solution = machine.solution_
+    solutions: tuple[Any, ...] = tuple(fitted_solution) if isinstance(fitted_solution, Sequence) else (fitted_solution,)
     for solution in solutions:
         evidence_given = solution.evidence if isinstance(solution, Solution) else solution.certificate.evidence
         if evidence_given is None:
