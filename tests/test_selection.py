@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC as LIBSVM
 
 from generated import mixed_frame, three_classes
+from mercer import LinearSVC
 from mercer.certificates.status import Status
 from mercer.data.frames import as_table
 from mercer.data.table import TableError
@@ -25,7 +27,7 @@ from mercer.solvers.progress import CostEstimate
 from mercer.studies.candidates import Cell, KernelChoice
 from mercer.studies.class_rivals import LOGISTIC_C, Logistic, Neighbours, SameClass
 from mercer.studies.classification import ToClassify
-from mercer.studies.contenders import encoded_folds
+from mercer.studies.contenders import Fold, encoded_folds
 from mercer.studies.rivals import choose_rivals
 from mercer.studies.search import SearchStopped, search
 from mercer.studies.tables.encoding import TableEncoder
@@ -181,6 +183,24 @@ def test_the_search_counts_what_libsvm_counts(choice, frame):
             libsvm = LIBSVM(C=cell.C, kernel=name, degree=2, gamma=gamma, coef0=1.0, tol=1e-8, break_ties=True)
             libsvm.set_params(decision_function_shape="ovr").fit(X, codes)
             expected.append(int(np.sum(libsvm.predict(fold.X[fold.validation]) != fold.truth[fold.validation])))
+        assert cell.errors == tuple(expected)
+        assert cell.unfinished == ()
+
+
+def test_on_sparse_rows_each_class_is_told_from_the_rest_as_by_linear_svc():
+    rng = np.random.default_rng(0)
+    y, rows = rng.integers(0, 4, 300), np.arange(300)
+    X = csr_array((rng.random((300, 400)) < 0.04 * (0.3 + (rng.random((4, 400)) ** 8)[y])).astype(float))
+    goal = ToClassify(list("abcd"), 300)
+    goal.suit(X)
+    folds = [Fold(X, y, rows[rows % 3 != k], rows[rows % 3 == k]) for k in range(3)]
+    search_result = search(folds, goal, kernels=[KernelChoice("linear")], C_grid=[0.01, 1.0], extend=False, tol=1e-7)
+    for cell in search_result.cells:
+        machine = LinearSVC(C=cell.C, tol_gap=1e-7)
+        expected = [
+            float(np.sum(machine.fit(X[one.train], y[one.train]).predict(X[one.validation]) != y[one.validation]))
+            for one in folds
+        ]
         assert cell.errors == tuple(expected)
         assert cell.unfinished == ()
 
