@@ -1,9 +1,11 @@
 """Fitted machines of every kind, with labels of every kind, for the tests of exports."""
 
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -118,9 +120,44 @@ CASES = {f"kernel_{name}": (SVC(kernel=kernel, C=2.0), X, TWO) for name, kernel 
 """Machines that are not fitted yet, with rows and targets."""
 
 
+TABLES = {
+    "table_svc": (SVC(probability=True), "classes"),
+    "table_pairs": (SVC(C=3.0), "three"),
+    "table_logistic": (mercer.LogisticRegression(), "three"),
+    "table_linear": (mercer.LinearSVC(), "classes"),
+    "table_svr": (mercer.SVR(), "numbers"),
+    "table_ridge": (mercer.KernelRidge(kernel="rbf"), "numbers"),
+    "table_ball": (mercer.SVDD(C=0.1), None),
+    "table_inside": (mercer.OneClassSVM(nu=0.2), None),
+    "table_costs": (SVC(probability=True), "three"),
+}
+"""Machines of models of tables, and their targets."""
+
+
+def table_of(codes, levels=("q", "r", "s", "t", "u")):
+    """A table of numbers and one column of categories, from rows of numbers and numbers of levels."""
+    names = {float(place): level for place, level in enumerate(levels)}
+    category = [names.get(code, "another") if code == code else None for code in codes[:, 1]]
+    return pd.DataFrame({"a": codes[:, 0], "b": category, "c": codes[:, 2], "d": codes[:, 3]})
+
+
+def trained_model(name):
+    """A model of a table; some of its cells are missing."""
+    machine, target = TABLES[name]
+    table = table_of(np.column_stack([X[:, 0], np.floor(X[:, 1]), X[:, 2:]]))
+    table.loc[5:9, "a"], table.loc[20, "d"], table.loc[3:7, "b"] = np.nan, np.nan, None
+    targets = {"classes": TEXT[TWO], "three": THREE, "numbers": NUMBERS}
+    if target is not None:
+        table[target] = targets[target]
+    model = mercer.fit_model(table, target, machine, missing="impute")
+    return replace(model, costs=1.0 - np.eye(3) + np.tri(3)) if name == "table_costs" else model
+
+
 @cache
 def fitted(name):
-    """A fitted machine."""
+    """A fitted machine, or a model of a table."""
+    if name in TABLES:
+        return trained_model(name)
     machine, rows_of_fit, y = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -129,6 +166,14 @@ def fitted(name):
 
 def expected(machine, X):
     """What a machine answers: decision values, probabilities and predictions, None where it has no such answer."""
+    if hasattr(machine, "encoder"):
+        levels = next(rule.levels for rule in machine.encoder.rules_ if rule.name == "b")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", mercer.data.TableWarning)
+            table = table_of(X, levels)
+            is_number = machine.prediction_kind.kind == "quantity"
+            scores = None if is_number else machine.scores(table).reshape(len(X), -1)
+            return scores, machine.probabilities(table) if machine.has_probabilities else None, machine.predict(table)
     decision = getattr(machine, "decision_function", None)
     probabilities = getattr(machine, "predict_proba", None)
     return (

@@ -24,6 +24,7 @@ from mercer import (
     KernelLogisticRegression,
     KernelNeighborsClassifier,
     RBFNetworkClassifier,
+    load_liblinear_model,
     load_libsvm_data,
     load_libsvm_model,
 )
@@ -979,6 +980,35 @@ def test_several_classes_for_libsvm(mercer, tmp_path):
     theirs = load_libsvm_model("m.model", n_features=rows.shape[1])
     assert theirs.classes_.tolist() == [-5, 0, 5]
     np.testing.assert_array_equal(theirs.predict(rows), ours.predict(table))
+
+
+def test_a_model_becomes_source_code_or_onnx_by_the_ending_of_the_file(mercer, model, tmp_path):
+    for out, option, begins in (
+        ("rule.c", (), b"/*\n * Written by mercer"),
+        ("rule.js", (), b"/*\n * Written by mercer"),
+        ("text", ("--to", "javascript"), b"/*\n * Written by mercer"),
+    ):
+        for _ in range(2):  # it is written over
+            status, _, err = mercer("convert", model, out, *option)
+            assert (status, err) == (0, f"written: {out}\n")
+        assert (tmp_path / out).read_bytes().startswith(begins)
+    assert b"rule_predict(const double *x)" in (tmp_path / "rule.c").read_bytes()
+    status, _, err = mercer("convert", model, "m.linear", "--to", "liblinear")
+    assert (status, "LIBLINEAR has no kernels" in " ".join(err.split())) == (1, True)
+    (tmp_path / "f.c").write_text("int main(void) { return 0; }\n")
+    status, _, err = mercer("convert", model, "f.c")
+    assert (status, "is not an output of this command" in " ".join(err.split())) == (1, True)
+    assert mercer("convert", "patients.csv", "x", "--model", model, "--to", "c")[0] == 2
+    assert mercer("fit", "patients.csv", "--target", "outcome", "--machine", "linear-svc", "--out", "l.mercer")[0] == 0
+    assert mercer("convert", "l.mercer", "m.linear", "--to", "liblinear")[0] == 0
+    again = load_liblinear_model("m.linear")
+    ours = load_model("l.mercer")
+    table = read_table("patients.csv", text_columns=ours.encoder.text_columns)
+    codes = [ours.prediction_kind.names.index(label) for label in ours.predict(table)]
+    assert again.predict(ours.encoder.transform(table)).tolist() == codes
+    pytest.importorskip("skl2onnx")
+    assert mercer("convert", model, "m.onnx")[0] == 0
+    assert (tmp_path / "m.onnx").read_bytes().startswith(b"\x08")
 
 
 def test_inputs_that_cannot_be_converted_are_refused(mercer, model, tmp_path):

@@ -119,7 +119,7 @@ def test_a_compact_machine_is_an_estimator_like_others(tmp_path):
     assert np.abs(small.predict_proba(X) - machine.predict_proba(X)).max() < 0.2
     with pytest.raises(AttributeError, match="made by compact"):
         last.certificate_  # noqa: B018
-    save_libsvm_model(last, tmp_path / "small.model")
+    save_libsvm_model(tmp_path / "small.model", last)
     again = mercer.load_libsvm_model(tmp_path / "small.model")
     assert np.array_equal(again.predict(machine[0].transform(X)), small.predict(X))
     assert mercer.to_c(small).count(",") < mercer.to_c(machine).count(",")

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -11,8 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from export_cases import CASES, NUMBERS, TEXT, THREE, TWO, X, close, expected, fitted, rows
+from export_cases import CASES, NUMBERS, TABLES, TEXT, THREE, TWO, X, close, expected, fitted, rows
 from mercer import SVC, to_onnx
+from mercer.data import TableWarning
 from mercer.export import NotExportableError, register_with_skl2onnx
 
 onnx = pytest.importorskip("onnx")
@@ -47,7 +49,7 @@ def check(actual, machine, X):
 
 
 @pytest.mark.parametrize("runtime", [run, evaluate])
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", sorted([*CASES, *TABLES]))
 def test_runtimes_give_the_same_answers(name, runtime):
     check(runtime(to_onnx(fitted(name)), NEW), fitted(name), NEW)
 
@@ -113,3 +115,20 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(ModuleNotFoundError, match=r'skl2onnx: pip install "mercer\[onnx\]"'):
         to_onnx(fitted("svr"))
+
+
+@pytest.mark.parametrize("name", ["table_pairs", "table_svr", "table_inside"])
+def test_missing_cells_and_other_levels_of_a_table_are_encoded(name):
+    rows = np.array([[np.nan, 0, 1, 1], [1, np.nan, 2, 0.5], [0.5, -1, np.nan, np.nan], [1, 2, 2, 1]], dtype=np.float64)
+    check(run(to_onnx(fitted(name)), rows), fitted(name), rows)
+
+
+def test_columns_without_a_formula_are_named():
+    table = pd.DataFrame({"day": [f"2024-01-{day:02}" for day in range(1, 29)], "x": NUMBERS[:28], "y": THREE[:28]})
+    with pytest.warns(TableWarning):
+        model = mercer.fit_model(table, "y", SVC())
+    with pytest.raises(NotExportableError, match="the column 'day' holds dates, which has no formula"):
+        to_onnx(model)
+    neighbours = mercer.fit_model(table.drop(columns="day"), "y", mercer.KernelNeighborsClassifier())
+    with pytest.raises(NotExportableError, match="export the estimator itself"):
+        to_onnx(neighbours)

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import mercer
-from export_cases import CASES, TWO, X, close, expected, fitted, rows
+from export_cases import CASES, TABLES, TWO, X, close, expected, fitted, rows
 from mercer import RBF, SVC, to_c, to_javascript
 from mercer.export import NotExportableError
 from mercer.kernels import FeatureKernel
@@ -22,7 +22,7 @@ CC = shutil.which("cc")
 NODE = shutil.which("node")
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
 NEW = rows(25, seed=1)
-NAMES = sorted(CASES)
+NAMES = sorted([*CASES, *TABLES])
 
 
 def run(command, **more):
@@ -37,7 +37,7 @@ def c_calls(name, machine):
         if values is not None:
             n = values.shape[1]
             lines += [f"{{ double v[{n}]; {name}_{what}(x, v); for (int i = 0; i < {n}; ++i) show(v[i]); }}"]
-    if predicted.dtype.kind in "US":
+    if predicted.dtype.kind in "USO":
         lines += [f"text({name}_predict(x));"]
     elif predicted.ndim == 2:
         n = predicted.shape[1]
@@ -65,7 +65,7 @@ def compare(values, machine):
     for wanted, numbers in ((decision, actual[0]), (probabilities, actual[1])):
         if wanted is not None:
             assert close(np.array(numbers, dtype=np.float64), wanted)
-    if predicted.dtype.kind in "US":
+    if predicted.dtype.kind in "USO":
         assert [one[0] for one in actual[2]] == predicted.tolist()
     elif hasattr(machine, "classes_") or predicted.dtype.kind in "ib":
         assert [one[0] for one in actual[2]] == predicted.astype(np.float64).tolist()

@@ -251,6 +251,11 @@ def place_of_largest(of: Node) -> Node:
     return Reduction(1, "place", of)
 
 
+def is_not_negative(of: Node) -> Node:
+    """Return 1 if a number is at least 0, otherwise 0."""
+    return join("exceeds", constant(0.0), of) * -1.0 + 1.0
+
+
 def logistic(of: Node) -> Node:
     """Return 1 / (1 + exp(-z))."""
     return constant(1.0) / (apply("exp", of * -1.0) + 1.0)

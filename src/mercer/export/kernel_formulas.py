@@ -9,12 +9,25 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.data import Vectors
-from mercer.export.formula import Node, apply, choose, columns, constant, join, largest, linear, pairs, total
+from mercer.export.formula import (
+    Node,
+    apply,
+    choose,
+    columns,
+    concatenate,
+    constant,
+    join,
+    largest,
+    linear,
+    pairs,
+    total,
+)
 from mercer.kernels import Centered, Exp, Kernel, Normalized, On, Op
 from mercer.kernels.algebra import Composite
 from mercer.kernels.program import PASSES, Program
 from mercer.kernels.transforms import ZERO_SHARE
 from mercer.kernels.views import After, Column, Columns, Directions, Projected, View, seen
+from mercer.multiclass import Coefficients, PairCoefficients
 
 _FUNCTIONS = {
     Op.SCALE: "scale",
@@ -121,6 +134,30 @@ class RowFormulas:
                     first = _joined(kernel.step[0], first, other)
                 return first
         return apply("abs", self.length(kernel))
+
+
+def kernel_sum(
+    row_formulas: RowFormulas, kernel: Kernel, rows: Vectors, coefficients: Coefficients, biases: FloatArray
+) -> Node:
+    """Return the decision values sum_j coefficients[j, k] k(x, s_j) + b_k."""
+    if not rows.n:
+        return constant(biases)
+    if not isinstance(coefficients, PairCoefficients):
+        return linear(row_formulas.values(kernel, rows), coefficients.T) + constant(biases)
+    places = np.full((2, biases.size), -1)
+    parts: list[Node] = []
+    width = 0
+    for group in coefficients.groups():
+        assert group.vectors is not None
+        sums = linear(row_formulas.values(kernel, rows.rows(group.vectors)), group.coefficients.T)
+        for place, machine in enumerate(np.asarray(group.machines).tolist()):
+            places[0 if places[0, machine] < 0 else 1, machine] = width + place
+        parts.append(sums)
+        width += sums.width
+    # Every machine is the sum of two groups; the last column stands for a class without support vectors.
+    every = concatenate([*parts, constant(0.0)])
+    first, second = np.where(places < 0, width, places)
+    return columns(every, first) + columns(every, second) + constant(biases)
 
 
 def program_of(kernel: Kernel) -> Program:

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
+from mercer._version import __version__
 from mercer.data import Vectors
 from mercer.estimators import SVDD, KernelNeighborsClassifier, RBFNetworkClassifier
 from mercer.estimators._dual import DualMachine
@@ -28,17 +29,18 @@ from mercer.export.formula import (
     columns,
     concatenate,
     constant,
+    is_not_negative,
     join,
     linear,
     pairs,
     place_of_largest,
     total,
 )
-from mercer.export.kernel_formulas import NotExportableError, RowFormulas, program_of
+from mercer.export.kernel_formulas import NotExportableError, RowFormulas, kernel_sum, program_of
+from mercer.export.table_formulas import is_table_model, table_outputs
 from mercer.features import GaussianBasis, Nystroem, PolynomialBasis, PolynomialMap, RandomFourier
 from mercer.kernels import RBF, Kernel, Linear, Op
 from mercer.kernels.kernel import restored_rows
-from mercer.multiclass import Coefficients, PairCoefficients
 
 MACHINES = (DualMachine, EveryRowMachine, LinearMachine, KernelNeighborsClassifier, RBFNetworkClassifier)
 """Machines that have a formula if their kernel has one."""
@@ -86,6 +88,18 @@ class MachineFormula:
     levels: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
+    def lines(self) -> list[str]:
+        """What the machine is, the columns of a row in their order, and the labels, as lines of text."""
+        lines = [f"Written by mercer {__version__}: {self.title}.", "", f"A row x has {self.n_columns} columns."]
+        for number, name in enumerate(self.columns):
+            levels = self.levels.get(number)
+            numbers = "" if levels is None else ", ".join(f"{place} = {level}" for place, level in enumerate(levels))
+            lines.append(f"  x[{number}] is {name}" + (f": {numbers}; -1 = another level" if numbers else ""))
+        if self.classes is not None:
+            lines.append(f"The labels are {', '.join(map(str, self.classes.tolist()))}.")
+        return lines
+
+    @property
     def kind(self) -> str:
         """What is predicted: "classifier", "regressor" or "outlier_detector"."""
         if self.classes is not None:
@@ -105,7 +119,7 @@ class Outputs:
 
 
 def machine_formula(model: Any) -> MachineFormula:
-    """Return the formula of a fitted machine, of a pipeline that ends in one, or of a search for one.
+    """Return the formula of a fitted machine, of a pipeline that ends in one, of a search for one, or of a model.
 
     Raises
     ------
@@ -114,9 +128,9 @@ def machine_formula(model: Any) -> MachineFormula:
     NotFittedError
         Before `fit`.
     """
-    if isinstance(model, MachineFormula):
-        return model
     model = final_model(model)
+    if is_table_model(model):
+        return MachineFormula(**table_outputs(model))
     check_is_fitted(model)
     n_columns = getattr(model, "n_features_in_", None)
     if n_columns is None:
@@ -250,30 +264,6 @@ def machine_outputs(machine: Any, row: Node) -> Outputs:
     return Outputs(raw if is_by_pairs else scores, place_formula(scores), probabilities, machine.classes_, raw)
 
 
-def kernel_sum(
-    row_formulas: RowFormulas, kernel: Kernel, rows: Vectors, coefficients: Coefficients, biases: FloatArray
-) -> Node:
-    """Return the decision values sum_j coefficients[j, k] k(x, s_j) + b_k."""
-    if not rows.n:
-        return constant(biases)
-    if not isinstance(coefficients, PairCoefficients):
-        return linear(row_formulas.values(kernel, rows), coefficients.T) + constant(biases)
-    places = np.full((2, biases.size), -1)
-    parts: list[Node] = []
-    width = 0
-    for group in coefficients.groups():
-        assert group.vectors is not None
-        sums = linear(row_formulas.values(kernel, rows.rows(group.vectors)), group.coefficients.T)
-        for place, machine in enumerate(np.asarray(group.machines).tolist()):
-            places[0 if places[0, machine] < 0 else 1, machine] = width + place
-        parts.append(sums)
-        width += sums.width
-    # Every machine is the sum of two groups; the last column stands for a class without support vectors.
-    every = concatenate([*parts, constant(0.0)])
-    first, second = np.where(places < 0, width, places)
-    return columns(every, first) + columns(every, second) + constant(biases)
-
-
 def _raw_values(machine: Any, row: Node) -> tuple[Node, RowFormulas]:
     """Return the decision values of all machines for two classes, or of all outputs."""
     formulas = RowFormulas(row)
@@ -302,7 +292,7 @@ def _novelty_outputs(machine: Any, raw: Node, formulas: RowFormulas) -> Outputs:
     if isinstance(machine, SVDD):
         scores = raw * 2.0 - formulas.length(machine.kernel_) - float(machine.squared_norm_)
     decision = scores - float(machine.offset_[0])
-    return Outputs(decision, join("exceeds", constant(0.0), decision) * -1.0 + 1.0, shared=decision)
+    return Outputs(decision, is_not_negative(decision), shared=decision)
 
 
 def _neighbour_outputs(machine: KernelNeighborsClassifier, row: Node) -> Outputs:

@@ -115,7 +115,7 @@ def onnx_model(model: Any, opset: int | None) -> onnx.ModelProto:
         graph,
         producer_name="mercer",
         producer_version=__version__,
-        doc_string=formula.title,
+        doc_string="\n".join(formula.lines),
         opset_imports=[helper.make_opsetid("", version)],
         ir_version=8,
     )

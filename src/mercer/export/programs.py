@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mercer._version import __version__
 from mercer.export.kernel_formulas import NotExportableError
 from mercer.export.languages import C, JavaScript
 from mercer.export.machine_formulas import MachineFormula, machine_formula
@@ -180,14 +179,7 @@ def _written(model: Any, writer: SourceWriter) -> tuple[MachineFormula, SourceWr
 
 def _about(formula: MachineFormula, heads: list[str]) -> list[str]:
     """Return the lines of the comment at the top of a source."""
-    lines = [f"Written by mercer {__version__}: {formula.title}.", "", f"x has {formula.n_columns} columns."]
-    for number, name in enumerate(formula.columns):
-        levels = formula.levels.get(number)
-        kinds = "" if levels is None else f": the number of a level, from 0 ({', '.join(levels)}); -1 for another level"
-        lines.append(f"  x[{number}] is {name}{kinds}")
-    if formula.classes is not None:
-        lines.append(f"The labels are {', '.join(map(str, formula.classes.tolist()))}.")
-    lines += ["", *(head[:-1].replace("  /", "\n    ", 1) for head in heads)]
+    lines = [*formula.lines, "", *(head[:-1].replace("  /", "\n    ", 1) for head in heads)]
     plain = "\n".join(lines).replace("*/", "* /").replace("/*", "/ *")
     return re.sub(r"[^\n\x20-\x7e]", "?", plain).replace("??", "? ?").splitlines()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -13,32 +14,59 @@ from mercer.studies.cli.imports import ended_by_ctrl_c
 from mercer.studies.cli.messages import Failure, say
 from mercer.studies.cli.options import OnceCommand, categorical_option, force_option, reading_options
 
+_OURS = b"/*\n * Written by mercer"  # the beginning of source code that was written here
+
+FORMATS: dict[str, Callable[[bytes], bool]] = {
+    "libsvm": lambda start: start.startswith(b"svm_type "),
+    "liblinear": lambda start: start.startswith(b"solver_type "),
+    "onnx": lambda start: start.startswith(b"\x08"),  # the field of the version of the format
+    "c": lambda start: start.startswith(_OURS),
+    "javascript": lambda start: start.startswith(_OURS),
+}
+"""Formats of models, and whether a file begins like one that may be written over."""
+
+_ENDINGS = {".onnx": "onnx", ".c": "c", ".js": "javascript"}
+
 
 @click.command("convert", cls=OnceCommand)
 @click.argument("source", metavar="SOURCE")
 @click.argument("out", metavar="OUT")
+@click.option(
+    "--to",
+    "target_format",
+    type=click.Choice(list(FORMATS)),
+    help="Format of the model; by default what the ending of OUT says (.onnx, .c, .js), or else libsvm.",
+)
 @click.option("--model", metavar="MODEL", help="SOURCE is a table; write its rows as this model encodes them.")
 @force_option
 @reading_options
 @categorical_option
 def convert_command(
-    source: str, out: str, model: str | None, force: bool, reading: dict[str, Any], categorical: tuple[str, ...]
+    source: str,
+    out: str,
+    target_format: str | None,
+    model: str | None,
+    force: bool,
+    reading: dict[str, Any],
+    categorical: tuple[str, ...],
 ) -> None:
-    """Write a model as a LIBSVM model file, or with --model a table as the LIBSVM data file that goes with it.
+    """Write a model for other programs: LIBSVM, LIBLINEAR, ONNX, C99 or JavaScript; or a table as LIBSVM data.
 
-    LIBSVM's svm-predict takes both and prints what `mercer predict` does, but for tied votes. Its labels are numbers:
-    classes that are text become 0, 1, ... in their order, and a row without a label that the model knows gets the
-    number after the last one. A linear machine becomes one with the linear kernel. A LIBSVM model file cannot become a
-    model file, which holds a certificate. An existing file is written over only if it is in the format of the output,
-    or with --force.
+    LIBSVM's svm-predict takes a model file, and with --model the table that goes with it, and prints what `mercer
+    predict` does, but for tied votes. Its labels are numbers: classes that are text become 0, 1, ... in their order,
+    and a row without a label that the model knows gets the number after the last one. A linear machine becomes one with
+    the linear kernel. A LIBSVM model file cannot become a model file, which holds a certificate.
+
+    ONNX models, C99 and JavaScript have the encoding of the columns too: they take the numbers of the table, and for a
+    category the number of its level; the top of the file lists them. Columns of dates and text cannot be written. An
+    existing file is written over only if it is in the format of the output, or with --force.
     """
     with ended_by_ctrl_c():
-        import numpy as np
-
-        from mercer import save_libsvm_data, save_libsvm_model
         from mercer.studies.models import class_labels
-        from mercer.studies.tables import Classes, numbers
+        from mercer.studies.tables import Classes
 
+    if model is not None and target_format not in (None, "libsvm"):
+        raise click.UsageError("--to is for models, and --model writes a table as LIBSVM data: leave out one of them")
     try:
         loaded = load(source if model is None else model)
     except ValueError as error:
@@ -49,42 +77,73 @@ def convert_command(
                 "mercer.load_libsvm_model reads it in Python",
             ) from error
         raise
-    inputs = (source,) if model is None else (source, model)
-    check_output(Path(out), inputs, _begins_libsvm_model if model is None else _begins_libsvm_data, force=force)
+    path, kind = Path(out), target_format or _ENDINGS.get(Path(out).suffix.lower(), "libsvm")
     prediction_kind = loaded.prediction_kind
-    labels = class_labels(prediction_kind) if isinstance(prediction_kind, Classes) else np.zeros(0, dtype=np.int64)
     if model is None:
-        save_libsvm_model(out, loaded)
-        if loaded.has_probabilities:
-            say("note", "the probabilities of this model are not written: LIBSVM fits its own")
-        if loaded.costs is not None:
-            say("note", "the costs of this model are not written: LIBSVM predicts the class with the most votes")
+        mode: Literal["w", "wb"] = "wb" if kind == "onnx" else "w"
+        check_output(path, (source,), FORMATS[kind], force=force, mode=mode)
+        _write_model(loaded, path, kind)
     else:
-        table = read(source, reading, text=categorical, model=loaded)
-        column = loaded.target if loaded.target is not None and loaded.target in table else None
-        if isinstance(prediction_kind, Classes):
-            codes = np.full(table.n_rows, -1) if column is None else prediction_kind.truth(table)
-            targets = np.append(labels, int(labels.max()) + 1)[codes]  # the last one for a code of -1
-        else:
-            targets = np.zeros(table.n_rows) if column is None else np.nan_to_num(numbers(table, column))
-        save_libsvm_data(loaded.encoder.transform(table), targets.tolist(), out)
-    if isinstance(prediction_kind, Classes) and prediction_kind.is_text:
+        check_output(path, (source, model), _begins_libsvm_data, force=force)
+        _write_data(loaded, read(source, reading, text=categorical, model=loaded), out)
+    has_numbers = model is not None or kind in ("libsvm", "liblinear")
+    if has_numbers and isinstance(prediction_kind, Classes) and prediction_kind.is_text:
         meant = ", ".join(
-            f"{number} is {name!r}" for number, name in zip(labels.tolist(), prediction_kind.names, strict=True)
+            f"{number} is {name!r}"
+            for number, name in zip(class_labels(prediction_kind).tolist(), prediction_kind.names, strict=True)
         )
         say("note", f"labels are numbers in LIBSVM's files: {meant}")
-    say_written(Path(out))
+    say_written(path)
+
+
+def _write_model(model: Any, path: Path, kind: str) -> None:
+    """Write a model in one of the formats."""
+    import mercer
+    from mercer.studies.models import open_atomically
+
+    if kind in ("libsvm", "liblinear"):
+        save = mercer.save_libsvm_model if kind == "libsvm" else mercer.save_liblinear_model
+        save(path, model)
+        program = "LIBSVM" if kind == "libsvm" else "LIBLINEAR"
+        if model.has_probabilities and (kind == "libsvm" or model.machine_spec.estimator != "LogisticRegression"):
+            say("note", f"the probabilities of this model are not written: {program} fits its own")
+        if model.costs is not None:
+            say("note", f"the costs of this model are not written: {program} predicts the class with the most votes")
+    elif kind == "onnx":
+        written = mercer.to_onnx(model).SerializeToString()
+        with open_atomically(path, "wb") as file:
+            file.write(written)
+    else:
+        stem = path.stem if re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII) else "model"
+        text = (mercer.to_c if kind == "c" else mercer.to_javascript)(model, name=stem)
+        with open_atomically(path, "w") as file:
+            file.write(text)
+
+
+def _write_data(model: Any, table: Any, out: str) -> None:
+    """Write the rows of a table as LIBSVM data, as the model encodes them."""
+    import numpy as np
+
+    from mercer import save_libsvm_data
+    from mercer.studies.models import class_labels
+    from mercer.studies.tables import Classes, numbers
+
+    kind = model.prediction_kind
+    column = model.target if model.target is not None and model.target in table else None
+    if isinstance(kind, Classes):
+        labels = class_labels(kind)
+        codes = np.full(table.n_rows, -1) if column is None else kind.truth(table)
+        targets = np.append(labels, int(labels.max()) + 1)[codes]  # the last one for a code of -1
+    else:
+        targets = np.zeros(table.n_rows) if column is None else np.nan_to_num(numbers(table, column))
+    save_libsvm_data(model.encoder.transform(table), targets.tolist(), out)
 
 
 def _is_libsvm_model(path: str) -> bool:
     if not Path(path).is_file():
         return False
     with open(path, "rb") as file:
-        return _begins_libsvm_model(file.read(9))
-
-
-def _begins_libsvm_model(start: bytes) -> bool:
-    return start.startswith(b"svm_type ")
+        return FORMATS["libsvm"](file.read(9))
 
 
 def _begins_libsvm_data(start: bytes) -> bool:
