@@ -53,7 +53,7 @@ def table_outputs(model: Any) -> dict[str, Any]:
     formulas = RowFormulas(_encoded(encoder, row))
     coefficients, biases = model.machines
     raw = kernel_sum(formulas, model.kernel, model.support_vectors, coefficients, biases)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "title": f"a model of {spec.estimator} with the kernel {model.kernel!r}",
         "n_columns": n_columns,
         "shared": raw,
@@ -62,11 +62,11 @@ def table_outputs(model: Any) -> dict[str, Any]:
     }
     match kind.kind:
         case "quantity":
-            return found | {"values": raw * float(kind.scale) + float(kind.centre)}
+            return fields | {"values": raw * float(kind.scale) + float(kind.centre)}
         case "membership":
             scores = raw if kind.squared_norm is None else raw - formulas.length(model.kernel)
-            return found | {"values": scores, "place": is_not_negative(scores)}
-    return found | _class_outputs(model, raw)
+            return fields | {"values": scores, "place": is_not_negative(scores)}
+    return fields | _class_outputs(model, raw)
 
 
 def _class_outputs(model: Any, raw: Node) -> dict[str, Any]:
