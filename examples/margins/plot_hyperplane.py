@@ -3,7 +3,7 @@ A hyperplane, its normal vector and its margin
 ==============================================
 
 f(x) = <w, x> + b. The vector w is orthogonal to the hyperplane f(x) = 0 and says how it is turned;
-b moves it. The distance of a row is |f(x)|/‖w‖.
+b moves it. The distance of a row is f(x)/‖w‖, without its sign.
 """
 
 # %%
@@ -44,7 +44,7 @@ assert np.isclose(np.linalg.norm(plus - minus), 2 / np.linalg.norm(w))
 
 # %%
 # (w, b), (w/2, b/2) and (10w, 10b) are the same hyperplane. Support vector machines choose the
-# scale in which the nearest rows have |f(x)| = 1: then the widest margin is the shortest w.
+# scale in which the nearest rows have f(x) = ±1: then the widest margin is the shortest w.
 for scale in (1.0, 0.5, 10.0):
     print(f"‖{scale:g} w‖ = {np.linalg.norm(scale * w):.2f}: f at the row is {scale * (row @ w + b):.2f}")
 plt.show()
