@@ -179,8 +179,8 @@ def is_of_others(app, what, name, obj, skip, options):
     return skip or str(getattr(obj, "__module__", "")).startswith("sklearn.") or None
 
 
-def escape_marks(app, what, name, obj, options, lines):
-    """Escape the bars of |x - z| and the last _ of coef_ in prose: they would be substitutions and hyperlinks."""
+def escape_marks(lines):
+    """Escape the bars of |x - z| and the last _ of coef_ in prose, which would be substitutions and hyperlinks."""
     literal = None  # indentation of the paragraph that announces the literal block
     for number, line in enumerate(lines):
         indent = len(_indent(line))

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util.logging import getLogger
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -40,9 +39,7 @@ templates_path = [str(ROOT / "docs/_templates")]  # absolute: autosummary takes 
 default_role = "py:obj"
 language = "en"
 
-myst_enable_extensions = ["amsmath", "attrs_inline", "dollarmath"]
 myst_heading_anchors = 4
-suppress_warnings = ["myst.header"]  # a page may begin with its course's number
 
 autosummary_generate = True
 autosummary_ignore_module_all = False
@@ -67,7 +64,6 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_logo = html_favicon = "pictures/logo.svg"
-html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {"docs/glossary": []}
@@ -101,14 +97,12 @@ def list_pages(app, name, source):
 PLACES = api_pages.places()
 
 
-def inline_mathml(translator, node):
-    translator.body.append(tex2mathml(node.astext()))
-    raise nodes.SkipNode
-
-
-def display_mathml(translator, node):
-    translator.body.append(tex2mathml(node.astext(), as_block=True))
-    raise nodes.SkipNode
+def escape_gallery(app, name, source):
+    """Let the prose of examples have bars, as docstrings may."""
+    if name.startswith("docs/gallery/"):
+        lines = source[0].splitlines()
+        api_pages.escape_marks(lines)
+        source[0] = "\n".join(lines)
 
 
 def write_front_door(app, exception):
@@ -119,15 +113,15 @@ def write_front_door(app, exception):
 
 
 def setup(app):
-    app.add_html_math_renderer("mathml", (inline_mathml, None), (display_mathml, None))
     app.connect("config-inited", lambda app, config: api_pages.write(ROOT / "docs/api"), priority=100)
     app.connect("autodoc-process-docstring", api_pages.keep_formulas, priority=100)
-    app.connect("autodoc-process-docstring", api_pages.escape_marks, priority=900)
+    app.connect("autodoc-process-docstring", lambda *event: api_pages.escape_marks(event[-1]), priority=900)
     app.connect("autodoc-skip-member", api_pages.is_of_others)
     app.connect("env-check-consistency", check_reference)
     app.connect("doctree-read", anchor_terms)
     app.connect("doctree-resolved", link_names)
     app.connect("source-read", list_pages)
+    app.connect("source-read", escape_gallery)
     app.connect("build-finished", write_front_door)
 
 
