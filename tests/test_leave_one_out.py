@@ -534,7 +534,7 @@ def test_progress_runs_to_the_end(capsys):
     assert (reports[-1].stage, reports[-1].done, reports[-1].total) == ("leave-one-out", 100, 100)
     assert [one.done for one in reports] == sorted(one.done for one in reports)
     said = capsys.readouterr().err.splitlines()
-    assert said[-1] == "leave-one-out: 100 % done, about 0 s left"
+    assert said[-1] == "leave-one-out 100 of 100: about < 0.1 s left"
     shares = [line.split()[1] for line in said]
     assert len(set(shares)) == len(shares)
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import warnings
+from copy import deepcopy
 
 import click
 import numpy as np
@@ -241,6 +242,16 @@ def test_inspection_and_displays_take_a_model():
     PartialDependenceDisplay.from_estimator(model, X, ["age"], grid_resolution=5)
     calibrated = CalibratedClassifierCV(FrozenEstimator(model), cv=2).fit(X, y)
     assert calibrated.predict_proba(X).shape == (90, 2)
+
+
+def test_explainers_take_a_model():
+    """shap copies a model, takes its names of features away, and passes arrays."""
+    model, X = classifier(), two_groups().drop(columns="state")
+    inner = deepcopy(model)
+    inner.feature_names_in_ = None
+    assert (inner.predict(X.to_numpy()) == model.predict(X)).all()
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        inner.feature_names_in_ = ["a", "b", "c"]
 
 
 def test_models_of_numbers_and_of_novelty():

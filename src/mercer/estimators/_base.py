@@ -20,6 +20,7 @@ from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds, check_whole
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._validation import (
@@ -136,15 +137,18 @@ class Iterated:
     def _listener(self) -> Callable[[Progress], object] | None:
         """Return the function that gets progress reports, or None if neither `verbose` nor `callback` is set."""
         check_callback(self.callback)
-        return _Reporter(self.verbose, self.callback) if self.verbose or self.callback is not None else None
+        told = [] if self.callback is None else [self.callback]
+        if vars(self).get("_skl_callbacks"):
+            told.append(self._report_task)  # type: ignore[attr-defined]
+        return _Reporter(self.verbose, told) if self.verbose or told else None
 
 
 class _Reporter:
-    """Write progress to stderr, as often as `verbose` asks for, and pass it to the user's callback."""
+    """Write progress to stderr, as often as `verbose` asks for, and pass it to the user's callbacks."""
 
-    def __init__(self, verbose: int, callback: Callable[[Progress], object] | None) -> None:
+    def __init__(self, verbose: int, told: list[Callable[[Progress], object]]) -> None:
         self._pause = 0.0 if verbose > 1 else _PAUSE if verbose else math.inf
-        self._callback, self._shown = callback, time.monotonic()
+        self._told, self._shown = told, time.monotonic()
 
     def __call__(self, progress: Progress) -> object:
         now = time.monotonic()
@@ -155,10 +159,10 @@ class _Reporter:
                 f"violation {progress.violation:.3g} (tolerance {progress.tol:g})",
                 file=sys.stderr,
             )
-        return None if self._callback is None else self._callback(progress)
+        return any([tell(progress) for tell in self._told])
 
 
-class KernelMachine(WithCard, HoldsKernel, BaseEstimator):
+class KernelMachine(SupportsCallbacks, WithCard, HoldsKernel, BaseEstimator):
     """An estimator with a kernel; its rows are vectors, kernel values, strings or sets."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]

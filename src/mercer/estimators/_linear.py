@@ -10,12 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
+from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
 from mercer.estimators._linear_rows import read_linear_table
 from mercer.gram.rows.sweeps import times
 
 
-class LinearMachine(WithCard, BaseEstimator):
+class LinearMachine(SupportsCallbacks, WithCard, BaseEstimator):
     """A machine f_t(x) = <w_t, x> + b_t."""
 
     coef_: Any

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import FloatArray
 from mercer.data import Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
+from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._labels import read_labels
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._validation import check_table
@@ -38,7 +39,7 @@ def _has_probabilities(network: RBFNetworkClassifier) -> bool:
     return True
 
 
-class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
+class RBFNetworkClassifier(SupportsCallbacks, ClassifierMixin, BaseEstimator):
     """Radial basis function network: a linear machine on exp(-gamma |x - c_j|^2), the columns of `GaussianBasis`.
 
     **Solves**, for fixed centres c_j, the problem of its linear machine on phi_j(x) = exp(-gamma |x - c_j|^2). By

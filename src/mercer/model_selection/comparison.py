@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ from sklearn.utils import indexable
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
 from mercer.data.result import Result
-from mercer.model_selection.folds import folds, on_each_split, rows_for
+from mercer.model_selection.folds import SplitLimits, folds, on_each_split, rows_for
 from mercer.model_selection.metrics import Interval, mcnemar, wilson_interval
+from mercer.solvers.progress import StageProgress
 
 Split = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -259,6 +260,9 @@ def compare(
     scoring: Any = None,
     level: float = 0.95,
     n_jobs: int | None = None,
+    max_seconds: float | None = None,
+    verbose: int = 0,
+    callback: Callable[[StageProgress], object] | None = None,
 ) -> Comparison:
     """Return whether one way to train is better than another, by cross-validation on the same splits.
 
@@ -282,6 +286,13 @@ def compare(
         Confidence of the interval.
     n_jobs : int, optional
         Fits at a time, by joblib.
+    max_seconds : float, optional
+        Time limit. If it ends the work, the result is that of the splits that are finished, of which there must be two.
+    verbose : int, default=0
+        1 shows how many splits are finished, and the time left: a bar in a terminal and in a notebook, else lines.
+    callback : callable, optional
+        Called with a :class:`mercer.solvers.StageProgress` after each split; a true value that it returns ends the work
+        as the time limit does.
 
     Returns
     -------
@@ -320,7 +331,8 @@ def compare(
     _check_machines(first, second)
     (X,) = indexable(X)
     splits = folds(cv, X, y, groups, classifier=is_classifier(first))
-    differences = _scored(first, second, X, np.asarray(y), splits, scoring, n_jobs)
+    limits = SplitLimits(max_seconds, verbose, callback)
+    differences = _scored(first, second, X, np.asarray(y), splits, scoring, n_jobs, limits)
     n_train, n_test = (float(np.mean([len(split[side]) for split in splits])) for side in (0, 1))
     return corrected_t_test(differences, n_train=n_train, n_test=n_test, level=level)
 
@@ -335,6 +347,9 @@ def five_by_two_cv(
     seed: int = 0,
     level: float = 0.95,
     n_jobs: int | None = None,
+    max_seconds: float | None = None,
+    verbose: int = 0,
+    callback: Callable[[StageProgress], object] | None = None,
 ) -> FiveByTwo:
     """Return whether one way to train is better than another, by five times two-fold cross-validation.
 
@@ -343,8 +358,10 @@ def five_by_two_cv(
 
     Parameters
     ----------
-    first, second, X, y, scoring, level, n_jobs
+    first, second, X, y, scoring, level, n_jobs, verbose
         See :func:`compare`.
+    max_seconds, callback
+        See :func:`compare`; all ten halves make a result, and what ends the work earlier is an error.
     seed : int, default=0
         The same seed halves in the same way.
 
@@ -384,7 +401,9 @@ def five_by_two_cv(
             classifier=is_classifier(first),
         )
     ]
-    return five_by_two_tests(_scored(first, second, X, np.asarray(y), splits, scoring, n_jobs).reshape(5, 2), level)
+    limits = SplitLimits(max_seconds, verbose, callback, least=10)
+    differences = _scored(first, second, X, np.asarray(y), splits, scoring, n_jobs, limits)
+    return five_by_two_tests(differences.reshape(5, 2), level)
 
 
 def _check_machines(first: Any, second: Any) -> None:
@@ -394,7 +413,14 @@ def _check_machines(first: Any, second: Any) -> None:
 
 
 def _scored(
-    first: Any, second: Any, X: Any, y: Any, splits: Sequence[Split], scoring: Any, n_jobs: int | None
+    first: Any,
+    second: Any,
+    X: Any,
+    y: Any,
+    splits: Sequence[Split],
+    scoring: Any,
+    n_jobs: int | None,
+    limits: SplitLimits,
 ) -> FloatArray:
     """Score of the first less that of the second, on every split."""
     if scoring is None and is_classifier(first) != is_classifier(second):
@@ -412,7 +438,7 @@ def _scored(
 
         return score(first) - score(second)
 
-    differences = np.array(on_each_split("the comparison", difference, splits, n_jobs))
+    differences = np.array(on_each_split("the comparison", difference, splits, n_jobs, limits))
     bad = np.flatnonzero(~np.isfinite(differences))
     if bad.size:
         raise ValueError(

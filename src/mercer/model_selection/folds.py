@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
+import signal
+import threading
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -16,9 +21,13 @@ from sklearn.utils.validation import _num_samples
 
 from mercer._typing import IndexArray
 from mercer.certificates.status import StoppedError
+from mercer.data.arguments import check_callback, check_seconds
 from mercer.data.checks import checked_length
-from mercer.estimators._validation import check_square
+from mercer.data.user_warnings import warn_user
+from mercer.estimators._validation import check_square, check_verbose
 from mercer.solvers import Interruption
+from mercer.solvers.progress import StageProgress
+from mercer.solvers.progress_bar import reported
 
 Result = TypeVar("Result")
 
@@ -136,23 +145,102 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
+@dataclass(frozen=True)
+class SplitLimits:
+    """What may end work on several splits, and how its progress is shown.
+
+    Attributes
+    ----------
+    max_seconds : float or None
+        Time limit. A split that is at work when it ends is not finished.
+    verbose : int
+        0 shows nothing.
+    callback : callable or None
+        Called with a `StageProgress` after each split; a true value ends the work as the time limit does.
+    least : int
+        Splits that make a result.
+    """
+
+    max_seconds: float | None = None
+    verbose: int = 0
+    callback: Callable[[StageProgress], object] | None = None
+    least: int = 2
+
+    def __post_init__(self) -> None:
+        check_seconds(self.max_seconds)
+        check_verbose(self.verbose)
+        check_callback(self.callback)
+
+
 def on_each_split(
-    name: str, work: Callable[[Any, Any], Result], splits: Sequence[tuple[Any, Any]], n_jobs: int | None
+    name: str,
+    work: Callable[[Any, Any], Result],
+    splits: Sequence[tuple[Any, Any]],
+    n_jobs: int | None,
+    limits: SplitLimits | None = None,
 ) -> list[Result]:
     """Return what `work` does with the training and the test rows of each split, so many at a time.
+
+    If a limit ends the work, the results of the first splits are returned.
 
     Raises
     ------
     StoppedError
-        After Ctrl-C, which also ends the fit of this library that is at work.
+        After Ctrl-C, which also ends the fit of this library that is at work; or if too few splits were finished before
+        the limit.
+
+    Warns
+    -----
+    UserWarning
+        If a limit ended the work.
     """
+    limits = SplitLimits() if limits is None else limits
     results: list[Result] = []
-    with Interruption() as interruption:
-        for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(work)(*split) for split in splits):
-            if interruption.requested:
-                raise StoppedError(
-                    f"{name} was stopped by Ctrl-C after {len(results)} of {len(splits)} splits: there is no result "
-                    "before the last of them."
-                )
-            results.append(result)
+    began, stopped = time.perf_counter(), ""
+    with Interruption() as interruption, reported(limits.verbose, limits.callback) as report:
+        alarm = None if limits.max_seconds is None else _Alarm(limits.max_seconds, interruption)
+        try:
+            for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(work)(*split) for split in splits):
+                if interruption.requested:
+                    stopped = "its time limit" if alarm is not None and alarm.rang else "Ctrl-C"
+                    break
+                results.append(result)
+                left = (time.perf_counter() - began) * (len(splits) / len(results) - 1.0)
+                if report(StageProgress(name, len(results), len(splits), left)) and len(results) < len(splits):
+                    stopped = "its callback"
+                    interruption.request()
+                    break
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+    if not stopped:
+        return results
+    done = f"after {len(results)} of {len(splits)} splits"
+    if stopped == "Ctrl-C" or len(results) < limits.least:
+        enough = "the last of them" if stopped == "Ctrl-C" else f"{limits.least} are finished"
+        raise StoppedError(f"{name} was stopped by {stopped} {done}: there is no result before {enough}.")
+    warn_user(f"{name} was stopped by {stopped} {done}: the result is that of these.", UserWarning)
     return results
+
+
+class _Alarm:
+    """Requests a stop after some seconds, as Ctrl-C does: the fit that is at work ends, too."""
+
+    def __init__(self, seconds: float, interruption: Interruption) -> None:
+        self.rang, self._interruption = False, interruption
+        self._in_main = threading.current_thread() is threading.main_thread()
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _ring(self) -> None:
+        self.rang = True
+        if self._in_main and isinstance(getattr(signal.getsignal(signal.SIGINT), "__self__", None), Interruption):
+            _thread.interrupt_main()  # fits within have interruptions of their own
+        else:
+            self._interruption.request()
+
+    def cancel(self) -> None:
+        """End the alarm; a signal that it has sent is handled before this returns."""
+        self._timer.cancel()
+        self._timer.join()

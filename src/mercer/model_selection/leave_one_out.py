@@ -34,6 +34,7 @@ from mercer.solvers.paths.loo_monitor import PassMonitor
 from mercer.solvers.paths.loo_values import LooPass
 from mercer.solvers.paths.path_following import Full
 from mercer.solvers.progress import StageProgress
+from mercer.solvers.progress_bar import reported
 
 _RIGHT, _WRONG = "Joachims", "misclassified in training"
 _ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about
@@ -186,7 +187,7 @@ def leave_one_out(
     max_seconds : float, optional
         Ends the pass that long after the fit, with what is known by then; so does Ctrl-C.
     verbose : int, default=0
-        1 says on stderr how far the pass is, and how long it will still take.
+        1 shows how far the pass is, and the time left: a bar in a terminal and in a notebook, else lines on stderr.
     callback : callable, optional
         Called with a :class:`mercer.solvers.StageProgress` about every 50 ms, in hundredths of the work;
         a true value that it returns ends the pass.
@@ -300,8 +301,8 @@ def values_without_each_row(
         )
     if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
         return _closed_form(machine, X, np.asarray(y), fit_seconds)
-    with Interruption() as interruption:
-        monitor = PassMonitor(interruption, max_seconds, verbose, callback)
+    with Interruption() as interruption, reported(verbose, callback) as report:
+        monitor = PassMonitor(interruption, max_seconds, report)
         if isinstance(machine, TrainedLinearMachine):
             result = _of_linear(machine, np.asarray(y), fit_seconds, monitor)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,10 @@ from mercer.data.arguments import check_level
 from mercer.data.checks import checked_length
 from mercer.data.result import Result
 from mercer.model_selection.comparison import corrected_t_test
-from mercer.model_selection.folds import folds, on_each_split, rows_for
+from mercer.model_selection.folds import SplitLimits, folds, on_each_split, rows_for
 from mercer.model_selection.metrics import Interval, share_interval
 from mercer.model_selection.search.racing import is_share
+from mercer.solvers.progress import StageProgress
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,6 +77,9 @@ def nested_cross_validate(
     scoring: Any = None,
     level: float = 0.95,
     n_jobs: int | None = None,
+    max_seconds: float | None = None,
+    verbose: int = 0,
+    callback: Callable[[StageProgress], object] | None = None,
 ) -> NestedResult:
     """Run the whole search in every fold, and score its result on the rows of the fold.
 
@@ -98,6 +103,13 @@ def nested_cross_validate(
         Confidence of the interval.
     n_jobs : int, optional
         Outer folds at a time, by joblib; the search has its own.
+    max_seconds : float, optional
+        Time limit. If it ends the work, the result is that of the splits that are finished, of which there must be two.
+    verbose : int, default=0
+        1 shows how many splits are finished, and the time left: a bar in a terminal and in a notebook, else lines.
+    callback : callable, optional
+        Called with a :class:`mercer.solvers.StageProgress` after each split; a true value that it returns ends the work
+        as the time limit does.
 
     Returns
     -------
@@ -154,7 +166,9 @@ def nested_cross_validate(
         fitted = clone(search).fit(rows_for(search, X, train, train), y[train], **given)
         return fitted, float(scorer(fitted, rows_for(search, X, test, train), y[test]))
 
-    results = on_each_split("nested_cross_validate", judged, splits, n_jobs)
+    results = on_each_split(
+        "nested_cross_validate", judged, splits, n_jobs, SplitLimits(max_seconds, verbose, callback)
+    )
     searches, scores = tuple(one for one, _ in results), np.array([score for _, score in results])
     n_train, n_test = (float(np.mean([len(split[side]) for split in splits])) for side in (0, 1))
     return NestedResult(

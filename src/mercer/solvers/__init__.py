@@ -16,6 +16,7 @@ from mercer.solvers.progress import duration as duration
 from mercer.solvers.progress import fit_progress as fit_progress
 from mercer.solvers.progress import most_steps as most_steps
 from mercer.solvers.progress_bar import ProgressBar as ProgressBar
+from mercer.solvers.progress_bar import reported as reported
 from mercer.solvers.select import select_solver as select_solver
 from mercer.solvers.select import solve as solve
 from mercer.solvers.select import solve_each as solve_each

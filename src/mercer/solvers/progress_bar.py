@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +44,11 @@ class ProgressBar:
     ----------
     console : rich.console.Console, optional
         By default stderr.
+    every : float, optional
+        Without a terminal and a notebook: seconds between two lines. With 0, each change of what is done is a line.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, every: float | None = None) -> None:
         from rich.console import Console  # imported here, as it takes a twentieth of a second
 
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -53,7 +57,8 @@ class ProgressBar:
             self._bar = _TerminalBar(self._console)
         elif self._console.is_jupyter:
             self._bar = NotebookBar()
-        self._next_line = time.monotonic() + FIRST_LINE_SECONDS
+        self._every, self._said = LINE_SECONDS if every is None else every, ("", -1)
+        self._next_line = time.monotonic() + min(FIRST_LINE_SECONDS, self._every)
 
     def __enter__(self) -> ProgressBar:
         if self._bar is not None:
@@ -74,9 +79,34 @@ class ProgressBar:
             self._console.print(f"search: {progress.note}", soft_wrap=True)
         elif self._bar is not None:
             self._bar.show(progress)
-        elif time.monotonic() >= self._next_line:
+        elif time.monotonic() >= self._next_line and (self._every or self._said != (progress.stage, progress.done)):
             self._console.print(_line(progress), soft_wrap=True)
-            self._next_line = time.monotonic() + LINE_SECONDS
+            self._next_line, self._said = time.monotonic() + self._every, (progress.stage, progress.done)
+
+
+@contextmanager
+def reported(
+    verbose: int, callback: Callable[[StageProgress], object] | None, every: float | None = 0.0
+) -> Iterator[Callable[[StageProgress], bool]]:
+    """A function that takes progress reports: it shows them if `verbose`, and returns whether `callback` asks to end.
+
+    Parameters
+    ----------
+    verbose : int
+        0 shows nothing.
+    callback : callable or None
+        Called with each report.
+    every : float, optional
+        See :class:`ProgressBar`.
+    """
+    with ProgressBar(every=every) if verbose else nullcontext() as bar:
+
+        def report(progress: StageProgress) -> bool:
+            if bar is not None:
+                bar(progress)
+            return callback is not None and bool(callback(progress))
+
+        yield report
 
 
 def _line(progress: StageProgress) -> str:

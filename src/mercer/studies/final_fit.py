@@ -31,7 +31,7 @@ def final_fit(
     training: TrainingSet,
     search_result: SearchResult,
     tol: float,
-    report: Callable[[StageProgress], None],
+    report: Callable[[StageProgress], object],
     budget: TimeBudget,
     groups: npt.NDArray[np.int64] | None,
 ) -> tuple[Model, SearchResult]:

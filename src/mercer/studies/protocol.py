@@ -72,7 +72,7 @@ def study(
     repeats: int = 0,
     keep_sealed: bool = False,
     looks: Looks | None = None,
-    progress: Callable[[StageProgress], None] | None = None,
+    progress: Callable[[StageProgress], object] | None = None,
     presenter: Presentation | None = None,
 ) -> Study | SealedStudy:
     """Find, certify and honestly evaluate a support vector machine for a table: see `mercer.study`.
@@ -181,7 +181,7 @@ def _learning_curve(
     goal: Goal,
     search_result: SearchResult,
     folds: list[Fold],
-    report: Callable[[StageProgress], None],
+    report: Callable[[StageProgress], object],
     budget: TimeBudget,
 ) -> LearningCurve:
     """The learning curve of the best setting. A first Ctrl-C ends it, a second one the study."""

@@ -136,7 +136,7 @@ class SealedStudy(Result):
         """The cross-validated figure of each machine, by its name; larger is better."""
         return {one.name: self.goal.figure(sum(one.errors)) for one in self.trained}
 
-    def open(self, looks: Looks | None = None, progress: Callable[[StageProgress], None] | None = None) -> Study:
+    def open(self, looks: Looks | None = None, progress: Callable[[StageProgress], object] | None = None) -> Study:
         """Open the seal, judge all machines by the sealed rows, and return the whole study.
 
         Parameters

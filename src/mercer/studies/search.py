@@ -119,7 +119,7 @@ def search(
     memory_limit: int | None = None,
     max_seconds: float | None = None,
     interruption: Interruption | None = None,
-    progress: Callable[[StageProgress], None] | None = None,
+    progress: Callable[[StageProgress], object] | None = None,
 ) -> SearchResult:
     """Cross-validate a grid of kernels and values of C.
 
@@ -179,7 +179,7 @@ def last_resort(
     *,
     tol: float = 1e-3,
     interruption: Interruption | None = None,
-    progress: Callable[[StageProgress], None] | None = None,
+    progress: Callable[[StageProgress], object] | None = None,
 ) -> SearchResult:
     """Return the result of a search that has time for one candidate: the linear machine with C = 1, on few rows.
 
@@ -203,7 +203,7 @@ class _Run:
         tol: float,
         max_seconds: float | None,
         interruption: Interruption,
-        progress: Callable[[StageProgress], None] | None,
+        progress: Callable[[StageProgress], object] | None,
         *,
         most: int | None = None,
     ) -> None:

@@ -26,7 +26,7 @@ SECONDS_WITHOUT_LIMIT = 30.0
 
 _ROOM = 1.25  # by which a limit that is recommended exceeds what it is expected to take
 
-Progress = Callable[[StageProgress], None] | None
+Progress = Callable[[StageProgress], object] | None
 
 
 def searched(

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from mercer.data import Limits, TableError, check_choice, warn_user
-from mercer.solvers import ProgressBar, StageProgress
+from mercer.solvers import StageProgress, reported
 from mercer.studies.arranged import Copies
 from mercer.studies.costs import ClassWeight, Cost, costs_of_file
 from mercer.studies.inputs import names_of, read_input, without_rare_classes
@@ -241,13 +241,7 @@ def study(
         looks = Looks(rows, target, source=source, folder=folder, others=others)
         if looks.earlier and not keep_sealed:
             warn_user(before_the_look(looks.earlier), UserWarning)
-        with ProgressBar() if verbose else nullcontext() as bar:
-
-            def progress(state: StageProgress) -> None:
-                for shows in (bar, callback):
-                    if shows is not None:
-                        shows(state)
-
+        with reported(verbose, callback, every=None) as progress:
             left = max_seconds
             if max_seconds is not None:
                 left = max(0.0, max_seconds * (1.0 if folder is None else 1.0 - PAGE) - (perf_counter() - began))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import final
@@ -23,12 +22,10 @@ class PassMonitor(ProgressMonitor[float]):
         self,
         interruption: Interruption,
         max_seconds: float | None = None,
-        verbose: int = 0,
         callback: Callable[[StageProgress], object] | None = None,
     ) -> None:
         super().__init__(Control(Limits(max_seconds=max_seconds), interruption=interruption))
-        self.verbose, self.callback = verbose, callback
-        self.printed = -1  # per cent; progress last printed
+        self.callback = callback
         self.share = 0.0  # largest share of the work reported so far
         self._due = self.began + REPORT_SECONDS
 
@@ -42,9 +39,6 @@ class PassMonitor(ProgressMonitor[float]):
             if left is not None and self.seconds_left is not None:
                 left = min(left, self.seconds_left)
             progress = StageProgress("leave-one-out", round(100 * share), 100, left)
-            if self.verbose and progress.done > self.printed:
-                self.printed = progress.done
-                print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
             if self.callback is not None and self.callback(progress):
                 self.control.interruption.request()
         return self.stop_reason

@@ -116,7 +116,7 @@ class Training:
         return by_row if self.sample_weight is None else by_row * self.sample_weight
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Model(Result, Predictor):
     """A trained machine for the rows of a table, which is also a fitted estimator of scikit-learn; see `Predictor`.
 

@@ -105,6 +105,18 @@ class Predictor(BaseEstimator):
             return np.array([rule.name for rule in self.encoder.rules_], dtype=object)
         raise AttributeError("this model was trained on a sparse table without names, so it has no feature_names_in_")
 
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: None) -> None:
+        """Accept None, which shap assigns to a copy before it passes arrays: their columns have places, and no names.
+
+        Raises
+        ------
+        AttributeError
+            For other values.
+        """
+        if names is not None:
+            raise AttributeError("feature_names_in_ of a trained model cannot be changed")
+
     @property
     def n_features_in_(self) -> int:
         """Number of columns of an array of rows."""
