@@ -69,14 +69,14 @@ def test_a_fit_is_a_task(machine):
 
 @needs_callbacks
 def test_progress_is_a_subtask_and_a_callback_ends_the_fit():
-    recorder, own = Recorder(most=3), []
-    machine = SVC(C=1e3, gamma=0.3, tol=1e-6, callback=lambda progress: own.append(progress.stage))
+    recorder, stages = Recorder(most=3), []
+    machine = SVC(C=1e3, gamma=0.3, tol=1e-6, callback=lambda progress: stages.append(progress.stage))
     rows, labels = make_classification(3000, 6, flip_y=0.3, random_state=0)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         machine.set_callbacks(recorder).fit(rows, labels)
     assert machine.certificate_.status == "interrupted"
     assert recorder.log[2:4] == [("begin", "solve"), ("end", "solve")]
-    assert own == ["solve"]
+    assert stages == ["solve"]
     assert recorder.log[-1] == "teardown"
 
 

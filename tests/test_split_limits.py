@@ -45,10 +45,10 @@ def test_a_callback_ends_the_work_with_the_splits_so_far(work):
 
 
 def test_the_result_of_some_splits_is_that_of_these_splits():
-    whole = searched()
+    full_result = searched()
     with pytest.warns(UserWarning, match="3 of 4"):
         part = searched(callback=lambda progress: progress.done == 3)
-    np.testing.assert_array_equal(part.scores, whole.scores[:3])
+    np.testing.assert_array_equal(part.scores, full_result.scores[:3])
 
 
 @pytest.mark.filterwarnings("ignore:SVC ended as")

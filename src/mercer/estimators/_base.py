@@ -137,18 +137,18 @@ class Iterated:
     def _listener(self) -> Callable[[Progress], object] | None:
         """Return the function that gets progress reports, or None if neither `verbose` nor `callback` is set."""
         check_callback(self.callback)
-        told = [] if self.callback is None else [self.callback]
+        listeners = [] if self.callback is None else [self.callback]
         if vars(self).get("_skl_callbacks"):
-            told.append(self._report_task)  # type: ignore[attr-defined]
-        return _Reporter(self.verbose, told) if self.verbose or told else None
+            listeners.append(self._report_task)  # type: ignore[attr-defined]
+        return _Reporter(self.verbose, listeners) if self.verbose or listeners else None
 
 
 class _Reporter:
     """Write progress to stderr, as often as `verbose` asks for, and pass it to the user's callbacks."""
 
-    def __init__(self, verbose: int, told: list[Callable[[Progress], object]]) -> None:
+    def __init__(self, verbose: int, listeners: list[Callable[[Progress], object]]) -> None:
         self._pause = 0.0 if verbose > 1 else _PAUSE if verbose else math.inf
-        self._told, self._shown = told, time.monotonic()
+        self._listeners, self._shown = listeners, time.monotonic()
 
     def __call__(self, progress: Progress) -> object:
         now = time.monotonic()
@@ -159,7 +159,7 @@ class _Reporter:
                 f"violation {progress.violation:.3g} (tolerance {progress.tol:g})",
                 file=sys.stderr,
             )
-        return any([tell(progress) for tell in self._told])
+        return any([listen(progress) for listen in self._listeners])
 
 
 class KernelMachine(SupportsCallbacks, WithCard, HoldsKernel, BaseEstimator):
