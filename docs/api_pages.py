@@ -10,7 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
+import click
+
 import mercer
+from mercer.studies.cli.commands import cli
+
+HELP_WIDTH = 96  # letters of a line of help; so many fit into a page
 
 TITLES = {
     "estimators": "Machines",
@@ -81,7 +86,7 @@ def _has_page(package, name):
 
 
 def write(folder):
-    """Write a page for each package, and delete the pages of names that are no longer public."""
+    """Write a page for each package and one for the commands; delete pages of names that are no longer public."""
     folder.mkdir(exist_ok=True)
     names = canonical_names()
     for page in folder.glob("names/*.rst"):
@@ -89,11 +94,27 @@ def write(folder):
             page.unlink()
     for title, package in packages().items():
         _write_if_changed(folder / f"{title}.rst", _page(title, package))
+    _write_if_changed(folder / "commands.rst", _commands())
 
 
 def index(folder):
     """Return a link to each package's page and what the package is, in Markdown."""
-    return [f"[{title}]({folder}/{title}.rst): {_first_line(package)}" for title, package in packages().items()]
+    pages = [f"[{title}]({folder}/{title}.rst): {_first_line(package)}" for title, package in packages().items()]
+    return [*pages, f"[The commands]({folder}/commands.rst): every option of the program `mercer`."]
+
+
+def _commands():
+    """Return the page of the commands, with what ``--help`` prints."""
+    program = click.Context(cli, info_name="mercer")
+    parts = [_heading("The commands", "="), "What ``mercer COMMAND --help`` prints.\n"]
+    for name, command in cli.commands.items():
+        context = click.Context(command, info_name=name, parent=program, terminal_width=HELP_WIDTH)
+        parts += [
+            _heading(f"mercer {name}", "-"),
+            ".. code-block:: text\n",
+            textwrap.indent(context.get_help(), "   ") + "\n",
+        ]
+    return "\n".join(parts)
 
 
 def _page(title, package):

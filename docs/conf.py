@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 10,
     "backreferences_dir": "docs/gallery/backreferences",
     "doc_module": ("mercer",),
+    "default_thumb_file": str(ROOT / "docs/pictures/logo.svg"),
     "show_memory": False,
     "write_computation_times": False,
 }
