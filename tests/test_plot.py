@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from sklearn import svm
 from sklearn.datasets import load_iris, make_moons
-from sklearn.model_selection import GridSearchCV
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -213,6 +214,14 @@ def test_cells_that_are_no_numbers_are_fixed_at_the_most_frequent_one(library):
         __sklearn_tags__ = SVC().__sklearn_tags__
         classes_ = np.array([0, 1])
 
+        def fit(self, rows, y): ...
+
+        def __sklearn_is_fitted__(self):
+            return True
+
+        def predict(self, rows):
+            return (np.asarray(rows["a"]) > 0.0).astype(int)
+
         def decision_function(self, rows):
             assert type(rows) is type(table)
             assert list(rows.columns) == ["a", "b", "site"]
@@ -244,6 +253,30 @@ def test_what_regions_cannot_show_is_refused_with_a_remedy(options, message):
     machine = SVC().fit(FLOWERS, KINDS)
     with pytest.raises(ValueError, match=message):
         Regions.from_estimator(machine, FLOWERS, KINDS, **SMALL, **options)
+
+
+def test_a_boundary_that_is_not_at_0_is_drawn_by_predicted_classes():
+    tuned = TunedThresholdClassifierCV(SVC(), scoring="recall", cv=2).fit(X, y)
+    display = Regions.from_estimator(tuned, X, y, **SMALL)
+    assert display.kind == "classes"
+    points = np.stack(np.meshgrid(display.xx0, display.xx1), axis=-1).reshape(-1, 2)
+    np.testing.assert_array_equal(display.response.ravel(), tuned.predict(points))
+
+
+def test_what_is_no_table_of_features_is_refused():
+    kernel_values = X @ X.T
+    with pytest.raises(ValueError, match="kernel values, not features"):
+        Regions.from_estimator(SVC(kernel="precomputed").fit(kernel_values, y), kernel_values, y, features=(0, 1))
+    with pytest.raises(ValueError, match="X must be a table of numbers, or a data frame"):
+        Regions.from_estimator(SVC(kernel=Spectrum(2)).fit(["abc", "abd"], [0, 1]), [["abc", "abd"]])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        Regions.from_estimator(SVC().fit(X, y), X, y[:9])
+    with pytest.raises(NotFittedError):
+        Regions.from_estimator(SVC(), X, y)
+    with pytest.raises(ValueError, match="n_groups must lie between 1 and the number of rows, 5, got 10"):
+        plot.CalibrationDisplay.from_predictions(y[:5], X[:5, 0])
+    with pytest.raises(ValueError, match="one number a row"):
+        plot.PredictionErrorDisplay.from_predictions(X, X)
 
 
 def test_labels_that_the_machine_does_not_know_and_too_many_classes_are_refused():

@@ -139,11 +139,10 @@ def reliability(
     >>> [(mean, share.value) for mean, share in reliability(np.array([0.1, 0.9]), np.array([False, True]), 2)]
     [(0.1, 0.0), (0.9, 1.0)]
     """
-    if predicted.shape != came_true.shape or predicted.ndim != 1 or not 1 <= n_groups <= predicted.size:
-        raise ValueError(
-            f"there must be one probability a row and at least one row a group, got {predicted.shape} probabilities, "
-            f"{came_true.shape} rows and {n_groups} groups."
-        )
+    if predicted.shape != came_true.shape or predicted.ndim != 1:
+        raise ValueError(f"there must be one probability a row, got shapes {predicted.shape} and {came_true.shape}.")
+    if not 1 <= n_groups <= predicted.size:
+        raise ValueError(f"n_groups must lie between 1 and the number of rows, {predicted.size}, got {n_groups}.")
     shares = []
     for rows in np.array_split(np.argsort(predicted, kind="stable"), n_groups):
         hits, units = came_true[rows], None if groups is None else groups[rows]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_outlier_detector
 from sklearn.metrics import confusion_matrix
+from sklearn.utils import check_consistent_length
 
 from mercer._typing import FloatArray
 from mercer.plot.display import Display, Layout, class_labels, positive_rows
@@ -215,12 +216,17 @@ class MarginDisplay(Display):
 
 
 def _margins(estimator: Any, X: Any, y: Any) -> FloatArray:
+    if not hasattr(estimator, "decision_function"):
+        raise TypeError(f"{type(estimator).__name__} has no decision function, and so no margins.")
     f = np.asarray(estimator.decision_function(X), dtype=np.float64)
     if is_outlier_detector(estimator):
         return f
+    if y is None:
+        raise ValueError("y is needed: a margin y f(x) is of a row with its class.")
+    check_consistent_length(f, y)
     classes = np.asarray(estimator.classes_)
     codes = np.searchsorted(classes, np.asarray(y))
-    if y is None or codes.max() >= len(classes) or (classes[codes] != np.asarray(y)).any():
+    if codes.max() >= len(classes) or (classes[codes] != np.asarray(y)).any():
         raise ValueError(f"y must hold the class of each row, one of {class_labels(classes)}.")
     if f.ndim == 1:
         return np.where(codes == 1, f, -f)

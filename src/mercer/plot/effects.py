@@ -84,6 +84,6 @@ def effect(
 def _text(name: str, value: Any) -> str:
     """Return a setting as text: the name of the parameter without that of its step; a kernel as its formula."""
     if name.endswith("kernel"):
-        return value if isinstance(value, str) else fill(formula(value), LETTERS)
+        return value if isinstance(value, str) else fill(formula(repr(value)), LETTERS)
     shown = f"{value:.4g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
     return f"{name.split('__')[-1]} = {shown}"

@@ -80,9 +80,14 @@ class KernelDisplay(Display):
         ax : array of two matplotlib Axes, optional
         """
         drawn = [kernels] if isinstance(kernels, Kernel) else list(kernels)
+        if not drawn or any(kernel.is_structured for kernel in drawn):
+            raise ValueError(
+                "kernels must hold one or more kernels of numbers; KernelMatrixDisplay.from_kernel draws kernels of "
+                "strings and sets."
+            )
         x = np.linspace(low, high, grid_resolution)
         on_line = [as_data(np.pad(one[:, None], ((0, 0), (0, int(of_pairs))))) for one in (x, np.ones(1))]
-        lines = {formula(kernel): np.asarray(kernel.block(*on_line))[:, 0] for kernel in drawn}
+        lines = {repr(kernel): np.asarray(kernel.block(*on_line))[:, 0] for kernel in drawn}
         grid = as_data(np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2))
         plane = np.asarray(drawn[0].block(grid, as_data([[1.0, 0.5]]))).reshape(x.size, x.size)
         return cls(x, lines, plane).plot(ax)
@@ -93,7 +98,7 @@ class KernelDisplay(Display):
     def _draw(self, axes: list[Axes], **options: Any) -> None:
         line, plane = axes
         self.lines_ = [
-            line.plot(self.x, values, linestyle=style, color=color, label=label, linewidth=1.6)[0]
+            line.plot(self.x, values, linestyle=style, color=color, label=formula(label), linewidth=1.6)[0]
             for (label, values), color, style in zip(self.lines.items(), SERIES, STYLES * 2, strict=False)
         ]
         line.axvline(1.0, color=text_color(), linewidth=0.4)

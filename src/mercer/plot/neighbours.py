@@ -90,6 +90,10 @@ class VoronoiDisplay(Display):
             Needed if p > 2; the distance is then that of these two.
         ax : matplotlib Axes, optional
         """
+        if features is None and len(np.shape(X)) == 2 and np.shape(X)[1] > 2:
+            raise ValueError(
+                f"cells are drawn in two features, and the table has {np.shape(X)[1]}: say features=(i, j)."
+            )
         plane = plane_of(X, features, None)
         labels, codes = np.unique(np.asarray(y), return_inverse=True)
         points, first = np.unique(plane.points, axis=0, return_index=True)

@@ -77,7 +77,10 @@ def plane_of(X: Any, features: Sequence[Any] | None, values: Mapping[Any, Any] |
         X = X.toarray()
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     is_frame = isinstance(frame, nw.DataFrame)
-    table = frame if is_frame else np.asarray(X, dtype=np.float64)
+    try:
+        table = frame if is_frame else np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X must be a table of numbers, or a data frame ({error}).") from None
     if not is_frame and table.ndim != 2:
         raise ValueError(f"X must be a table of shape (n, p), got shape {table.shape}.")
     names: list[Any] = list(frame.columns) if is_frame else list(range(table.shape[1]))

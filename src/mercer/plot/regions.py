@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.estimators import GradientKernelSVC, PegasosSVC
 from mercer.plot.display import Display, Layout, class_labels, fitted_machine
-from mercer.plot.plane import plane_of
+from mercer.plot.plane import Plane, plane_of
 from mercer.plot.style import HATCHES, MARKERS, MUTED, SERIES, few_ticks, shades, shortened, text_color
 from mercer.plot.support import CATEGORIES, slack_ends, support_of
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 MAX_CLASSES = len(SERIES)
 """Largest number of classes: more than these colours, markers and hatches cannot be told apart."""
 
+PROBES = 40  # points along each feature at which predictions are compared with the sign of f
 ROOM = 0.08  # of the range of a feature, beyond the rows on each side
 TINTS = (0.12, 0.30)  # opacity of the regions of two classes: they differ in print, too
 MAX_LETTERS = 18  # of a class name in the legend
@@ -165,9 +169,14 @@ class DecisionRegionDisplay(Display):
             If p > 2 and `features` is not given; if there are more than 8 classes; if `support=True` and X are not the
             training rows; if `slacks=True` for a machine without margins.
         """
-        plane = plane_of(X, features, values)
-        kind = _kind(estimator)
+        check_is_fitted(estimator)
         machine = fitted_machine(estimator)
+        if getattr(machine, "kernel", None) == "precomputed":
+            raise ValueError("the columns of X are kernel values, not features: a plane of two of them has no meaning.")
+        plane = plane_of(X, features, values)
+        if y is not None:
+            check_consistent_length(X, y)
+        kind = _kind(estimator, plane)
         classes = np.asarray(getattr(estimator, "classes_", ())).tolist() if kind.endswith("classes") else []
         if len(classes) > MAX_CLASSES:
             raise ValueError(f"a picture shows at most {MAX_CLASSES} classes, and the machine has {len(classes)}.")
@@ -317,12 +326,21 @@ def _scale(ax: Axes) -> float:
     return min(1.0, ax.get_position().width * figure.get_figwidth() / 3.0)
 
 
-def _kind(estimator: Any) -> Literal["two classes", "classes", "one class", "regression"]:
+def _kind(estimator: Any, plane: Plane) -> Literal["two classes", "classes", "one class", "regression"]:
+    """Return what is drawn; "two classes" only if the predicted class changes where f(x) = 0, on a grid."""
     if is_outlier_detector(estimator):
         return "one class"
     if not is_classifier(estimator):
         return "regression"
-    return "two classes" if len(estimator.classes_) == 2 and hasattr(estimator, "decision_function") else "classes"
+    if len(estimator.classes_) != 2 or not hasattr(estimator, "decision_function"):
+        return "classes"
+    low, high = plane.points.min(axis=0), plane.points.max(axis=0)
+    probes = low + (high - low) * np.stack(np.meshgrid(*2 * [np.linspace(0.0, 1.0, PROBES)]), axis=-1).reshape(-1, 2)
+    rows = plane.rows(probes)
+    f = np.asarray(estimator.decision_function(rows), dtype=np.float64)
+    second = np.asarray(estimator.predict(rows)) == estimator.classes_[1]
+    clear = np.abs(f) > 1e-9 * np.abs(f).max()
+    return "two classes" if np.array_equal(second[clear], f[clear] > 0.0) else "classes"
 
 
 def _response(estimator: Any, kind: str, classes: list[Any], rows: Any) -> FloatArray:
@@ -358,4 +376,6 @@ def _grid(column: FloatArray, resolution: int) -> FloatArray:
 
 
 def _has_margins(machine: Any) -> bool:
-    return hasattr(machine, "support_") or getattr(machine, "loss", "") in ("hinge", "squared_hinge")
+    """Return whether the loss of a machine is a hinge, so that slacks begin at f(x) = 1 and -1."""
+    is_hinge = getattr(machine, "loss", "") in ("hinge", "squared_hinge")
+    return is_hinge or hasattr(machine, "support_") or isinstance(machine, PegasosSVC | GradientKernelSVC)

@@ -310,7 +310,10 @@ def tube_of(estimator: Any) -> float:
 
 
 def _deviations(y_true: Any, y_pred: Any) -> Deviations:
-    truth, predicted = (np.asarray(one, dtype=np.float64).ravel() for one in (y_true, y_pred))
+    truth, predicted = (np.asarray(one, dtype=np.float64) for one in (y_true, y_pred))
+    if max(one.size // max(1, len(one)) for one in (truth, predicted)) > 1:
+        raise ValueError("a picture shows one number a row: give one column of the targets and predictions.")
+    truth, predicted = truth.ravel(), predicted.ravel()
     if truth.shape != predicted.shape or not truth.size:
         raise ValueError(
             f"there must be one predicted number a row, got {truth.size} true and {predicted.size} predicted."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from mercer.plot.display import Display, Layout
-from mercer.plot.style import bare, shaded_cells, shortened, text_color
+from mercer.plot.style import bare, formula, shaded_cells, shortened, text_color
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,7 @@ class SearchDisplay(Display):
     ) -> None:
         self.cells, self.best, self.column_name, self.row_name = list(cells), best, column_name, row_name
         self.named = named or _text
-        self.titled = titled or (lambda panel, n: f"{panel}, by {row_name}" if panel and n > 1 else panel or row_name)
+        self.titled = titled or self._title
         self.panels = list(dict.fromkeys(cell.panel for cell in self.cells))
         self.columns = _sorted({cell.column for cell in self.cells})
         self.rows = [_sorted({cell.row for cell in self.cells if cell.panel == panel}) for panel in self.panels]
@@ -139,6 +139,11 @@ class SearchDisplay(Display):
             raise ValueError("no setting of the search has a finite score.")
         best = max(finite, key=lambda cell: cell.score)
         return cls(list(cells.values()), best, column_name=column, row_name=row).plot(ax)
+
+    def _title(self, panel: Any, n_rows: int) -> str:
+        """Return the kernel of a panel, and the name of the parameter if it has several rows."""
+        kernel = formula(str(panel))
+        return f"{kernel}, by {self.row_name}" if kernel and n_rows > 1 else kernel or self.row_name
 
     def _layout(self, **options: Any) -> Layout:
         heights = [len(rows) for rows in self.rows]

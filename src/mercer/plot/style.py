@@ -126,9 +126,9 @@ def few_ticks(axis: Axis, most: int, integer: bool = False) -> None:
     axis.set_major_locator(MaxNLocator(nbins=most, integer=integer))
 
 
-def formula(kernel: Any) -> str:
-    """Return a kernel as a formula whose numbers have three digits."""
-    return re.sub(r"\d+\.\d{3,}(?:e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", repr(kernel))
+def formula(text: str) -> str:
+    """Return the formula of a kernel with numbers of three digits."""
+    return re.sub(r"\d+\.\d{3,}(?:e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", text)
 
 
 def shortened(name: str, most: int) -> str:
