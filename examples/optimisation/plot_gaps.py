@@ -43,8 +43,8 @@ linear.plot()
 
 # %%
 # The trace of a machine of the library: how far its objective was from the optimum, at most.
-X, y = make_classification(3000, 10, random_state=0)
-machine = SVC(C=300.0, tol=1e-6).fit(X, y)
+X, y = make_classification(4000, 20, random_state=0)
+machine = SVC(C=100.0, tol=1e-6).fit(X, y)
 GapDisplay.from_estimator(machine)
 print(machine.certificate_)
 plt.show()

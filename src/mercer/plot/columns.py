@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier
-from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.pipeline import Pipeline
 
 from mercer._typing import FloatArray
@@ -193,6 +192,8 @@ class ImportanceDisplay(Display):
             As for scikit-learn's `permutation_importance`. The interval is that of the mean over the repeats.
         ax : matplotlib Axes, optional
         """
+        from sklearn.inspection import permutation_importance
+
         result = permutation_importance(
             estimator, X, y, scoring=scoring, n_repeats=n_repeats, random_state=random_state, n_jobs=1
         )
@@ -266,6 +267,8 @@ class DependenceDisplay(Display):
         grid_resolution : int, default=50
         ax : matplotlib Axes, optional
         """
+        from sklearn.inspection import partial_dependence
+
         table = X if hasattr(X, "columns") else np.asarray(X)
         result = partial_dependence(estimator, table, [feature], grid_resolution=grid_resolution, kind="average")
         means = np.asarray(result["average"], dtype=np.float64).T

@@ -119,6 +119,8 @@ class GapDisplay(Display):
         return Layout(8.0, 3.6 + 0.22 * max(0, self._legend_shape()[0] - 2), 1, 2, {"sharey": True})
 
     def _draw(self, axes: list[Axes], **options: Any) -> None:
+        from matplotlib.ticker import NullFormatter
+
         with_values = any(len(set(curve.kernel_values)) > 2 for curve in self.drawn)
         units = " or ".join(dict.fromkeys(f"{curve.unit}s" for curve in self.drawn))
         second = ("kernel values", "kernel_values") if with_values else (units or "steps", "steps")
@@ -130,6 +132,8 @@ class GapDisplay(Display):
             ax.set(xscale=scale, yscale="log", xlabel=label)
             if scale == "linear":
                 few_ticks(ax.xaxis, 4)
+            else:
+                ax.xaxis.set_minor_formatter(NullFormatter())
         axes[0].set_ylabel("relative duality gap")
         if self.drawn:
             handles = axes[0].get_legend_handles_labels()

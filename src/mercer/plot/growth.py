@@ -189,6 +189,8 @@ class TimeDisplay(Display):
             raise ValueError(f"train_sizes must lie between 2 and the {n} rows of the table, got {sizes}.")
         order = check_random_state(random_state).permutation(n)
         parts = [(_safe_indexing(X, order[:size]), _safe_indexing(y, order[:size])) for size in sizes]
+        for estimator in estimators.values():
+            _seconds(estimator, *parts[0])  # the first fit of a process loads code
         seconds = {
             name: [min(_seconds(estimator, *part) for _ in range(n_repeats)) for part in parts]
             for name, estimator in estimators.items()
