@@ -170,7 +170,7 @@ IS_DEV = ls $*/lib/python*/site-packages/mercer-dev.pth >/dev/null 2>&1
 .venv-tsan/.wheel: BUILD_OPTIONS = -C cmake.define.MERCER_SANITIZE=thread -C cmake.build-type=Debug
 
 %/.tests: pyproject.toml | %/.pip
-	@$*/bin/$(PIP) install -qq --group test
+	@$*/bin/$(PIP) install -qq --group test --group exports
 	@touch $@
 
 %/.docs: pyproject.toml | %/.pip

@@ -209,7 +209,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             check=check,
         )
         self.kernel_, self._solved, self._has_columns = kernel, solved, is_table
-        self._dtype = _precision(kernel, data, y, sample_weight)
+        self._dtype = _precision(kernel, data, y, sample_weight).name
         self.__dict__.pop("_loo", None)
         self.spec_ = ForKernelRidge(alpha=float(penalty[0]))  # of one target
         self.alpha_ = float(penalty[0]) if (penalty == penalty[0]).all() else penalty

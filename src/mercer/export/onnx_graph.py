@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 
-from mercer._typing import FloatArray
 from mercer.export.formula import (
     Choice,
     Columns,
@@ -45,7 +44,7 @@ _JOINED = {
     "exceeds": "Greater",
     "equals": "Equal",
 }
-_OF_ONE = {"exp": "Exp", "tanh": "Tanh", "log": "Log", "abs": "Abs", "cos": "Cos", "sin": "Sin"}
+_OF_ONE = {"exp": "Exp", "tanh": "Tanh", "log": "Log", "abs": "Abs", "sin": "Sin"}
 
 
 class Graph(Protocol):
@@ -161,7 +160,8 @@ class Tensors:
         row = self.of(node.of)
         if node.op is Op.DOT:
             return self._one("MatMul", [row, self._numbers(node.table.T)])
-        return self._one("Scan", [row], num_scan_inputs=1, body=_pass_of_one_row(node.op, node.table, self.graph.opset))
+        body = _pass_of_one_row(node.op, node.table.shape, self.graph.opset)
+        return self.graph.add("Scan", [self._numbers(node.table), row], 2, num_scan_inputs=1, body=body)[1]
 
     def _pointwise(self, node: Pointwise, tensor: str) -> str:
         match node.function:
@@ -173,6 +173,10 @@ class Tensors:
                 return self._one("Pow", [tensor, self._numbers(node.number)])
             case "sqrt":
                 return self._one("Sqrt", [self._one("Max", [tensor, self._numbers(0.0)])])
+            case "cos":  # 1 - 2 sin²(x / 2): runtimes have a sine of doubles, but not all have a cosine
+                half = self._one("Sin", [self._one("Mul", [tensor, self._numbers(0.5)])])
+                square = self._one("Mul", [self._one("Mul", [half, half]), self._numbers(2.0)])
+                return self._one("Sub", [self._numbers(1.0), square])
             case "is_nan":
                 return self._as_double(self._one("IsNaN", [tensor]))
         return self._one(_OF_ONE[node.function], [tensor])
@@ -223,10 +227,13 @@ class Tensors:
         return self._sum(self._as_double(is_of_class), 1, keepdims=False)
 
 
-def _pass_of_one_row(op: Op, table: FloatArray, opset: int) -> GraphProto:
-    """Return the body of a loop over rows that computes a pass between the row and every row of a table."""
+def _pass_of_one_row(op: Op, shape: tuple[int, ...], opset: int) -> GraphProto:
+    """Return the body of a loop over rows that computes a pass between the row and every row of a table.
+
+    The table is a state of the loop that does not change: onnx's evaluator is wrong without a state in onnx 1.18.
+    """
     body = Nodes(opset, "pass_")
-    given, zero = body.constant(table), body.constant(np.zeros(()))
+    given, zero = "pass_table", body.constant(np.zeros(()))
 
     def one(operation: str, *inputs: str, **attributes: Any) -> str:
         return body.add(operation, list(inputs), **attributes)[0]
@@ -247,6 +254,9 @@ def _pass_of_one_row(op: Op, table: FloatArray, opset: int) -> GraphProto:
             divisor = one("Where", one("Equal", both, zero), body.constant(np.ones(())), both)
             terms = one("Div", one("Mul", apart, apart), divisor)
     total = one("ReduceSum", terms, body.constant(np.array([1])), keepdims=0)
-    row = helper.make_tensor_value_info("pass_row", TensorProto.DOUBLE, [table.shape[1]])
-    values = helper.make_tensor_value_info(total, TensorProto.DOUBLE, [len(table)])
-    return helper.make_graph(body.operations, "pass", [row], [values], initializer=body.constants)
+    unchanged = one("Identity", given)
+    tables = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape) for name in (given, unchanged)]
+    row = helper.make_tensor_value_info("pass_row", TensorProto.DOUBLE, [shape[1]])
+    values = helper.make_tensor_value_info(total, TensorProto.DOUBLE, [shape[0]])
+    outputs = [tables[1], values]
+    return helper.make_graph(body.operations, "pass", [tables[0], row], outputs, initializer=body.constants)
