@@ -309,4 +309,5 @@ class DependenceDisplay(Display):
             few_ticks(ax.xaxis, 5)
             few_ticks(ax.yaxis, 5)
         if self.names:
-            ax.legend(loc="best")
+            names = [shortened(name, MAX_LETTERS // 2) for name in self.names]
+            ax.legend(self.lines_, names, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, borderaxespad=0.2)

@@ -117,6 +117,8 @@ class RocCurveDisplay(Display):
                     ax.plot(curve.false_positive_rate, curve.true_positive_rate, color=MUTED, linewidth=0.8, alpha=0.5)
             if several and order > 1:
                 continue
+            if several and order:
+                ax.plot([], [], linestyle=style, color=MUTED, linewidth=1.2, label=f"dashed: {name}")
             for position, number in enumerate(named if several else [0]):
                 curve = curves[number]
                 shown = shortened(curve.label, MAX_LETTERS) if several else name

@@ -113,9 +113,15 @@ class Display(ABC):
 
     def _plot_on(self, axes: list[Axes], options: dict[str, Any]) -> Self:
         self.axes_, self.ax_ = axes, axes[0]
-        self.figure_ = axes[0].get_figure(root=True)  # type: ignore[assignment]
+        self.figure_ = root_figure(axes[0])
         self._draw(axes, **options)
         return self
+
+
+def root_figure(ax: Axes) -> Figure:
+    """Return the figure of axes, also if they are in a subfigure."""
+    figure: Any = ax.get_figure()
+    return getattr(figure, "figure", figure)
 
 
 def fitted_machine(estimator: Any) -> Any:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.estimators import GradientKernelSVC, PegasosSVC
-from mercer.plot.display import Display, Layout, class_labels, fitted_machine
+from mercer.plot.display import Display, Layout, class_labels, fitted_machine, root_figure
 from mercer.plot.plane import Plane, plane_of
 from mercer.plot.style import HATCHES, MARKERS, MUTED, SERIES, few_ticks, shades, shortened, text_color
 from mercer.plot.support import CATEGORIES, slack_ends, support_of
@@ -179,7 +179,10 @@ class DecisionRegionDisplay(Display):
         kind = _kind(estimator, plane)
         classes = np.asarray(getattr(estimator, "classes_", ())).tolist() if kind.endswith("classes") else []
         if len(classes) > MAX_CLASSES:
-            raise ValueError(f"a picture shows at most {MAX_CLASSES} classes, and the machine has {len(classes)}.")
+            raise ValueError(
+                f"a picture shows at most {MAX_CLASSES} classes, and the machine has {len(classes)}: fit a machine on "
+                "rows of fewer classes."
+            )
         first, second = (_grid(column, grid_resolution) for column in plane.points.T)
         points = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
         response = _response(estimator, kind, classes, plane.rows(points)).reshape(grid_resolution, grid_resolution)
@@ -321,9 +324,7 @@ class DecisionRegionDisplay(Display):
 
 def _scale(ax: Axes) -> float:
     """Return the share of a marker's usual area: less on axes of less than 3 inches."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    return min(1.0, ax.get_position().width * figure.get_figwidth() / 3.0)
+    return min(1.0, ax.get_position().width * root_figure(ax).get_figwidth() / 3.0)
 
 
 def _kind(estimator: Any, plane: Plane) -> Literal["two classes", "classes", "one class", "regression"]:

@@ -195,4 +195,4 @@ def _sorted(values: set[Any]) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, int | float) else str(value)
+    return f"{float(f'{value:.3g}'):g}" if isinstance(value, int | float) else str(value)
