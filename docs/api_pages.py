@@ -15,7 +15,7 @@ import click
 import mercer
 from mercer.studies.cli.commands import cli
 
-HELP_WIDTH = 96  # letters of a line of help; so many fit into a page
+HELP_WIDTH = 78  # letters of a line of help; so many fit into a page
 
 TITLES = {
     "estimators": "Machines",

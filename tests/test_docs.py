@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
+import runpy
 import sys
 import tomllib
 from pathlib import Path
@@ -145,6 +146,11 @@ def test_every_chapter_of_the_course_has_code_and_three_exercises_with_solutions
         assert len(re.findall(r"^\*\*[123]\.\*\* ", exercises, re.MULTILINE)) == 3
         assert exercises.count("<summary>Solution</summary>") == exercises.count("</details>") == 3
         assert all(BLOCK.search(part) for part in text.split("## Exercises"))
+
+
+def test_the_logo_is_what_its_script_draws():
+    script = ROOT / "docs/pictures/logo.py"
+    assert runpy.run_path(str(script))["logo"]() == script.with_suffix(".svg").read_text()
 
 
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
