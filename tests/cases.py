@@ -22,6 +22,7 @@ from mercer.kernels import (
     Callable,
     ChiSquared,
     Cosine,
+    Dice,
     FeatureKernel,
     GeneralizedGaussian,
     Hamming,
@@ -33,6 +34,7 @@ from mercer.kernels import (
     Polynomial,
     RationalQuadratic,
     Sigmoid,
+    Tanimoto,
     center,
     exp,
     normalize,
@@ -145,6 +147,16 @@ def chi2(x, z):
     return sum((a - b) ** 2 / (a + b) for a, b in zip(x, z, strict=True) if a + b > 0)
 
 
+def tanimoto(x, z):
+    """The sum of minima divided by the sum of maxima."""
+    return np.minimum(x, z).sum() / np.maximum(x, z).sum() if (x + z).any() else 1.0
+
+
+def dice(x, z):
+    """Twice the sum of minima divided by the sum of all entries."""
+    return 2.0 * np.minimum(x, z).sum() / (x + z).sum() if (x + z).any() else 1.0
+
+
 def matern(nu):
     """scikit-learn's function."""
     return gaussian_process.Matern(1.5, nu=nu)
@@ -239,6 +251,13 @@ KERNELS = [
         peer=lambda A, B: pairwise.chi2_kernel(A, B, gamma=0.5),
     ),
     KernelCase("histogram intersection", HistogramIntersection(), lambda x, z: np.minimum(x, z).sum()),
+    KernelCase(
+        "tanimoto",
+        Tanimoto(),
+        tanimoto,
+        text="Tanimoto()",
+    ),
+    KernelCase("dice", Dice(), dice, text="Dice()"),
     KernelCase(
         "rational quadratic",
         RationalQuadratic(1.5, 0.7),
@@ -339,11 +358,15 @@ KERNELS = [
     ),
     KernelCase(
         "all passes at once",
-        ChiSquared(gamma=0.2) * HistogramIntersection() + normalize(Laplacian(gamma=0.1) + RBF(gamma=0.1)) + Linear(),
+        ChiSquared(gamma=0.2) * HistogramIntersection()
+        + normalize(Laplacian(gamma=0.1) + RBF(gamma=0.1))
+        + Linear()
+        + Tanimoto() * Dice(),
         lambda x, z: (
             np.exp(-0.2 * chi2(x, z)) * np.minimum(x, z).sum()
             + 0.5 * (np.exp(-0.1 * np.abs(x - z).sum()) + np.exp(-0.1 * squared(x - z)))
             + x @ z
+            + tanimoto(x, z) * dice(x, z)
         ),
     ),
 ]

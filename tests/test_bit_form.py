@@ -9,7 +9,7 @@ from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.gram.backends import BitForm, BlockBackend, select_backend
-from mercer.kernels import RBF, Linear
+from mercer.kernels import RBF, Cosine, Dice, Linear, Tanimoto, exp
 from mercer.kernels.instruction_set import counts_bits
 
 counts = pytest.mark.skipif(not counts_bits(), reason="this processor does not count bits in vectors")
@@ -54,6 +54,35 @@ def test_kernel_values_are_those_of_the_rows_given(given_):
     bound = backend.single_precision_bound(data, rows, data, columns, vector[:, 0])
     assert (np.abs(rounded.astype(float) @ vector - out @ vector)[:, 0] <= bound).all()
     assert backend.value_bound(data) == 1.0
+
+
+@counts
+@pytest.mark.parametrize("given_", [lambda X: X, sp.csr_array, lambda X: 0.2 * X, lambda X: X.astype(bool)])
+@pytest.mark.parametrize(
+    "kernel", [Tanimoto(), Dice(), Cosine(), 0.5 * Tanimoto() ** 2 + Cosine() * Dice() + 1], ids=repr
+)
+def test_similarities_of_fingerprints_are_counts_of_bits(kernel, given_):
+    X = categories()
+    X[::100] = 0.0
+    data = as_data(given_(X))
+    backend, reason = select_backend(kernel, data)
+    assert isinstance(backend, BitForm)
+    assert "counts of bits" in reason
+    rows, columns = np.arange(0, 1200, 7), np.arange(5, 1200, 11)
+    exact = kernel.block(data.rows(rows), data.rows(columns))
+    out, rounded = np.empty(exact.shape), np.empty(exact.shape, dtype=np.float32)
+    backend.block(data, rows, data, columns, out)
+    backend.block(data, rows, data, columns, rounded)
+    np.testing.assert_allclose(out, exact, rtol=1e-14, atol=0)
+    assert np.abs(out).max() <= backend.value_bound(data) * (1.0 + 1e-15)
+    vector = np.random.default_rng(1).normal(size=columns.size)
+    bound = backend.single_precision_bound(data, rows, data, columns, vector)
+    assert (np.abs(rounded.astype(float) @ vector - exact @ vector) <= bound).all()
+    counted = 3.0 * X[:30]
+    counted[::2, ::3] += 1.0
+    others, products = as_data(type(data.stored)(counted) if sp.issparse(data.stored) else counted), np.empty((30, 109))
+    backend.block(others, None, data, columns, products)
+    np.testing.assert_allclose(products, kernel.block(others, data.rows(columns)), rtol=1e-12, atol=1e-14)
 
 
 def largest_error(p, log_gamma, step, seed):
@@ -119,6 +148,10 @@ def test_other_rows_are_evaluated_as_numbers():
     [
         (Linear(), categories()),
         (2.0 * RBF(gamma=0.1), categories()),
+        (Tanimoto(), categories() + 1.0),
+        (Tanimoto(), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),
+        (Dice().on([0, 1]), categories()),
+        (exp(Tanimoto()), categories()),
         (RBF(gamma=0.1), categories(n=300)),  # too few rows
         (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # the step differs by column
         (RBF(gamma=0.1), np.vstack([categories(), np.full((1, 60), 0.5)])),  # one row has other values

@@ -24,6 +24,7 @@ from mercer.kernels import (
     Callable,
     ChiSquared,
     Cosine,
+    Dice,
     EditDistance,
     FeatureKernel,
     GeneralizedGaussian,
@@ -41,6 +42,7 @@ from mercer.kernels import (
     Sigmoid,
     Spectrum,
     Subsequence,
+    Tanimoto,
     center,
     exp,
     normalize,
@@ -124,6 +126,17 @@ ROWS: dict[str, Row] = {
     "HistogramIntersection": Row(
         "Histograms. It has no parameter.",
         [HistogramIntersection()],
+        positive=True,
+    ),
+    "Tanimoto": Row(
+        "Fingerprints: rows of bits or counts, of which the common part counts ([Predict properties of "
+        "molecules](../howto/molecules.md)).",
+        [Tanimoto()],
+        positive=True,
+    ),
+    "Dice": Row(
+        "As `Tanimoto`; values are larger, and sort the neighbours of a row in the same order.",
+        [Dice()],
         positive=True,
     ),
     "Cosine": Row(
@@ -255,6 +268,7 @@ assert diagnose(machine.kernel_, X).verdict == "proved"
 | products of columns are expected to matter | `Polynomial(2, coef0=1)` |
 | columns of several kinds | a sum or product of kernels, each restricted to its columns by `.on` |
 | histograms, counts | `ChiSquared()`, `HistogramIntersection()` |
+| fingerprints: bits or counts | `Tanimoto()` |
 | strings | `Spectrum(3)` |
 | sets, baskets, tags | `Jaccard()` |
 | a similarity of your own | a function of two blocks of rows, and `diagnose` |

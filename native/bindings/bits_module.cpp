@@ -63,7 +63,7 @@ nb::object owned_rows(bool has_two_values, Words words, std::size_t n, int64_t n
 }
 
 void check_features(int64_t n_features) {
-    require(0 < n_features && n_features <= kMostBits, "rows of bits have between 1 and 4095 features");
+    require(0 < n_features && n_features <= kMostBits, "rows of bits have between 1 and 1048575 features");
 }
 
 nb::object bit_rows(AnyMatrix table, ConstDoubles low, ConstDoubles high) {

@@ -82,9 +82,9 @@ struct SideBySide {
     }
 };
 
-// Squared norms. Squares are summed in the order in which the tile sums products, so that the distance between equal
-// rows is exactly 0.
-template <class Real, int Width>
+// Squared norms, or sums of entries. They are summed in the order in which the tile sums products or minima, so that
+// the distance between equal rows is exactly 0.
+template <class Real, int Width, bool kSquares>
 MERCER_INLINE void measure_norms(const Real* packed, const int32_t* columns, int64_t count, Real* norms) {
     using Rows = SideBySide<Real, Width, kLanesOf<Real>>;
     typename Rows::Vector totals[Rows::kVectors] = {};
@@ -96,7 +96,7 @@ MERCER_INLINE void measure_norms(const Real* packed, const int32_t* columns, int
 #pragma GCC unroll 8
             for (int v = 0; v < Rows::kVectors; ++v) {
                 const auto some = Rows::load(feature + v * Rows::kRows);
-                squares[v] = squares[v] + some * some;
+                squares[v] = squares[v] + (kSquares ? some * some : some);
             }
         }
 #pragma GCC unroll 8
@@ -127,14 +127,16 @@ MERCER_INLINE void measure_offsets(const Real* packed, const int32_t* columns, i
             offsets[v * Wide::kRows + r] = static_cast<Real>(products[v][r] + centre_norm);
 }
 
-// Computes what a tile needs for one pass besides the packed rows: their squared norms and, with a centre, their
-// offsets. All rows are processed side by side, because a single sum would wait for the latency of each addition.
+// Computes what a tile needs for one pass besides the packed rows: their norms and, with a centre, their offsets. All
+// rows are processed side by side, because a single sum would wait for the latency of each addition.
 template <class Real, int Width>
 MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const double* centre, double centre_norm,
                                   const Pass& pass, Real* norms, Real* offsets) {
     const int64_t count = pass.columns ? pass.n_columns : n_features;
-    if (pass.with_norms)
-        measure_norms<Real, Width>(packed, pass.columns, count, norms);
+    if (pass.with_norms && pass.pairing == Pairing::minimum)
+        measure_norms<Real, Width, false>(packed, pass.columns, count, norms);
+    else if (pass.with_norms)
+        measure_norms<Real, Width, true>(packed, pass.columns, count, norms);
     else
         for (int r = 0; r < Width; ++r) norms[r] = 0;
     if (centre && pass.with_offsets)

@@ -5,6 +5,12 @@
 namespace mercer {
 namespace {
 
+#ifdef __ARM_NEON
+constexpr bool kBaselineCountsBits = true;
+#else
+constexpr bool kBaselineCountsBits = false;
+#endif
+
 constexpr Implementation kBaseline{"baseline",
                                    baseline::block,
                                    baseline::matvec,
@@ -31,7 +37,8 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::row_terms,
                                    baseline::term_line,
                                    baseline::newton_pass,
-                                   baseline::bit_tile};
+                                   baseline::bit_tile,
+                                   kBaselineCountsBits};
 #ifdef MERCER_HAVE_X86
 constexpr Implementation kAvx2{"avx2",
                                avx2::block,
@@ -59,7 +66,8 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::row_terms,
                                avx2::term_line,
                                avx2::newton_pass,
-                               avx2::bit_tile};
+                               avx2::bit_tile,
+                               true};
 constexpr Implementation kAvx512{"avx512",
                                  avx512::block,
                                  avx512::matvec,
@@ -86,7 +94,8 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::row_terms,
                                  avx512::term_line,
                                  avx512::newton_pass,
-                                 avx512::bit_tile};
+                                 avx512::bit_tile,
+                                 true};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512() {
@@ -98,10 +107,7 @@ bool has_avx512() {
 const Implementation& avx512_here() {
     static const Implementation here = [] {
         Implementation chosen = kAvx512;
-        if (__builtin_cpu_supports("avx512vpopcntdq")) {
-            chosen.bit_tile = avx512_popcnt::bit_tile;
-            chosen.counts_bits = true;
-        }
+        if (__builtin_cpu_supports("avx512vpopcntdq")) chosen.bit_tile = avx512_popcnt::bit_tile;
         if (__builtin_cpu_supports("avx512vnni")) {
             chosen.integer_tile = avx512_vnni::integer_tile;
             chosen.integer_row = avx512_vnni::integer_row;

@@ -42,7 +42,7 @@ struct Implementation {
     TermLineFunction term_line;
     NewtonPassFunction newton_pass;
     BitTile bit_tile;
-    bool counts_bits = false;  // whether one instruction counts the bits of all lanes, so that bits are faster
+    bool counts_bits = false;            // whether few instructions count the bits of a vector, so that bits are faster
     IntegerTile integer_tile = nullptr;  // null if integer tiles would not be faster than floating-point tiles
     IntegerRow integer_row = nullptr;
 };

@@ -127,6 +127,24 @@ void run_program(const Program& program, const TileSides<Real>& all_sides, int n
                 }
                 next += size;
                 break;
+            case Op::tanimoto:
+            case Op::dice: {
+                // Both quotients are 1 for two rows of zeros.
+                const bool is_dice = program.ops[i] == Op::dice;
+                make_tile<Real>(tile, n_rows, n_columns, next, [&](V v, int r, int c) MERCER_LAMBDA_INLINE {
+                    const V sum = norms(r, c), shared = is_dice ? v + v : v, all = is_dice ? sum : sum - v;
+                    return sum == V{} ? V{} + 1 : shared / all;
+                });
+                next += size;
+                break;
+            }
+            case Op::cosine:
+                make_tile<Real>(tile, n_rows, n_columns, next, [&](V v, int r, int c) MERCER_LAMBDA_INLINE {
+                    const V squares = sides.left_norms[r] * load_vector(sides.right_norms + c);
+                    return squares == V{} ? V{} : v / sqrt(squares);
+                });
+                next += size;
+                break;
             case Op::constant:
                 map_tile(next, size, [=](V) { return V{} + argument; });
                 next += size;

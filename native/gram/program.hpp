@@ -22,11 +22,18 @@ enum class Op : int32_t {
     chi2,
     hamming,
     minimum,
-    sum
+    sum,
+    tanimoto,
+    dice,
+    cosine  // only for rows of bits
 };
 
 constexpr bool is_distance(Op op) { return op == Op::sqdist || op == Op::l1 || op == Op::chi2 || op == Op::hamming; }
-constexpr bool is_pass(Op op) { return op == Op::dot || op == Op::minimum || op == Op::sum || is_distance(op); }
+// Quotients of the sum of minima and sums over each row alone.
+constexpr bool is_overlap(Op op) { return op == Op::tanimoto || op == Op::dice; }
+constexpr bool is_pass(Op op) {
+    return op == Op::dot || op == Op::minimum || op == Op::sum || op == Op::cosine || is_overlap(op) || is_distance(op);
+}
 
 // The term that is summed over the features of two rows.
 enum class Pairing : int32_t { product, squared_difference, l1, chi2, hamming, minimum, sum };

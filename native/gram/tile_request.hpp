@@ -60,7 +60,7 @@ class Table {
         : words_(words), n_(static_cast<int64_t>(words.shape(0))), p_(n_features) {
         const auto n_words = static_cast<int64_t>(words.shape(1));
         require(0 < n_features && n_features <= kMostBits && n_words == words_of(n_features),
-                "a table of bits has between 1 and 4095 features, and as many words a row as they fill");
+                "a table of bits has between 1 and 1048575 features, and as many words a row as they fill");
         require(std::isfinite(step * step), "the step must be a number whose square is one");
         const uint64_t beyond = n_features % 64 == 0 ? 0 : ~uint64_t{0} << (n_features % 64);
         uint64_t stray = 0;
@@ -173,7 +173,7 @@ class CompiledKernel {
                     "columns must be at least one, and rise from 0 on");
         int depth = 0;
         for (std::size_t i = 0; i < ops.size(); ++i) {
-            require(ops[i] >= 0 && ops[i] <= static_cast<int32_t>(Op::sum), "unknown operation in a program");
+            require(ops[i] >= 0 && ops[i] <= static_cast<int32_t>(Op::cosine), "unknown operation in a program");
             const Op op = static_cast<Op>(ops[i]);
             ops_.push_back(op);
             if (is_pass(op) || op == Op::constant)
@@ -202,9 +202,10 @@ class CompiledKernel {
         const auto& passes = sparse ? sparse_passes_ : passes_;
         const Program program{ops_.data(), arguments_.data(), static_cast<int>(ops_.size()), passes.data(),
                               static_cast<int>(passes.size())};
-        require(kind != RowsKind::bits || (program.length == 3 && program.is_gaussian_at(0) && ops_[0] == Op::sqdist &&
-                                           passes[0].columns == nullptr),
-                "tables of bits are for exp(scale ||x - z||^2) over all features, scale <= 0");
+        require(kind == RowsKind::bits || std::find(ops_.begin(), ops_.end(), Op::cosine) == ops_.end(),
+                "cosines are for tables of bits; other rows are divided by their lengths");
+        require(kind != RowsKind::bits || (!direct_ && columns_.empty()),
+                "tables of bits have passes over all features");
         return program;
     }
 
@@ -224,9 +225,9 @@ class CompiledKernel {
             sparse_passes_.push_back(*chosen_pass);
         }
         const auto at = static_cast<std::size_t>(chosen_pass - passes_.begin());
-        chosen_pass->with_norms |= op == Op::sqdist && pairing == Pairing::product;
+        chosen_pass->with_norms |= (op == Op::sqdist && pairing == Pairing::product) || is_overlap(op);
         chosen_pass->with_offsets |= op == Op::dot;
-        sparse_passes_[at].with_norms |= op == Op::sum || is_distance(op);
+        sparse_passes_[at].with_norms |= op == Op::sum || is_overlap(op) || is_distance(op);
         return static_cast<double>(at);
     }
 
@@ -241,6 +242,8 @@ class CompiledKernel {
             case Op::hamming:
                 return Pairing::hamming;
             case Op::minimum:
+            case Op::tanimoto:
+            case Op::dice:
                 return Pairing::minimum;
             case Op::sum:
                 return Pairing::sum;

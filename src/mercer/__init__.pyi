@@ -67,6 +67,7 @@ from mercer.kernels import SetIntersection as SetIntersection
 from mercer.kernels import Sigmoid as Sigmoid
 from mercer.kernels import Spectrum as Spectrum
 from mercer.kernels import Subsequence as Subsequence
+from mercer.kernels import Tanimoto as Tanimoto
 from mercer.kernels import diagnose as diagnose
 from mercer.model_selection.comparison import compare as compare
 from mercer.model_selection.comparison import five_by_two_cv as five_by_two_cv

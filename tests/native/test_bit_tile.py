@@ -75,23 +75,70 @@ def test_tiles_of_bits_agree_with_their_definition(isa, n, p, seed):
         np.testing.assert_allclose(parts, sums, rtol=1e-12, atol=1e-12 * n)
 
 
+PROGRAMS = {
+    "tanimoto": ((Op.TANIMOTO, 0.0),),
+    "dice": ((Op.DICE, 0.0),),
+    "products": ((Op.DOT, 0.0), (Op.SHIFT, 1.0), (Op.POWER, 2.0)),
+    "distances": ((Op.L1, 0.0), (Op.CHI2, 0.0), (Op.HAMMING, 0.0), (Op.ADD, 0.0), (Op.ADD, 0.0), (Op.SQRT, 0.0)),
+    "sums": ((Op.SUM, 0.0), (Op.MINIMUM, 0.0), (Op.SCALE, -1.0), (Op.ADD, 0.0)),
+    "a sum of gaussians": (
+        *((Op.SQDIST, 0.0), (Op.SCALE, -0.01), (Op.EXP, 0.0)),
+        *((Op.TANIMOTO, 0.0), (Op.SQDIST, 0.0), (Op.SCALE, -0.2), (Op.EXP, 0.0), (Op.ADD, 0.0), (Op.ADD, 0.0)),
+    ),
+}
+
+
+@given(
+    n=st.integers(1, 60), p=st.sampled_from([1, 63, 64, 65, 700, 1984, 1985, 2048, 5000]), seed=st.integers(0, 2**32)
+)
+@settings(max_examples=8, deadline=None)
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_on_common_bits_agree_with_their_definition(isa, name, n, p, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, p)) < rng.choice([0.0, 0.02, 0.5, 1.0], size=(n, 1))
+    step = rng.choice([1.0, 0.25, 3.0])
+    table, program = Table(words_of(X), p, step), PROGRAMS[name]
+    kernel = CompiledKernel([op for op, _ in program], [argument for _, argument in program])
+    exact = reference.block(program, step * X, None, step * X, None)
+    rows = rng.integers(0, n, rng.integers(1, 40))
+    out, sums, vector = np.full((rows.size, n), np.nan), np.zeros((n, 1)), rng.normal(size=(n, 1))
+    block(isa, kernel, table, rows, table, None, centre=None, out=out, n_threads=2)
+    np.testing.assert_allclose(out, exact[rows], rtol=1e-13, atol=1e-13)
+    matvec(isa, kernel, table, None, table, None, centre=None, vectors=vector, out=sums, n_threads=2)
+    np.testing.assert_allclose(sums, exact @ vector, rtol=1e-11, atol=1e-11 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_cosines_of_bits(isa):
+    X = np.random.default_rng(0).random((40, 300)) < 0.2
+    X[3] = False
+    table, out = Table(words_of(X), 300, 1.0), np.empty((40, 40))
+    block(isa, CompiledKernel([19], [0.0]), table, None, table, None, centre=None, out=out, n_threads=1)
+    unit = X / np.maximum(1.0, np.sqrt(X.sum(axis=1, keepdims=True)))
+    np.testing.assert_allclose(out, unit @ unit.T, rtol=1e-14, atol=0)
+
+
 def test_native_code_refuses_unsupported_input():
     X = categories(10)
     words = words_of(X)
-    for n_features in (0, 64 + 1, 4096, 59):  # no column; one more word; too many columns; bits beyond the last column
+    for n_features in (0, 64 + 1, 1 << 20, 59):  # no column; a word more; too many columns; bits beyond the last column
         with pytest.raises(ValueError, match=r"features|bits beyond"):
             Table(words, n_features, 1.0)
     with pytest.raises(ValueError, match="the step must be a number"):
         Table(words, 60, np.nan)
     table, out = Table(words, 60, 1.0), np.empty((10, 10))
     kernels = [
-        gaussian(0.1),
-        CompiledKernel([Op.DOT], [0.0]),
         CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [1.0, -0.1, 0.0], columns=[[0, 3]]),
+        CompiledKernel([Op.SQDIST], [0.0], direct=True),
     ]
     for kernel in kernels:
-        with pytest.raises(ValueError, match="tables of bits are for"):
+        with pytest.raises(ValueError, match="tables of bits have passes over all features"):
             block("baseline", kernel, table, None, table, None, centre=None, out=out, n_threads=1)
+    with pytest.raises(ValueError, match="cosines are for tables of bits"):
+        block(
+            "baseline", CompiledKernel([19], [0.0]), Table(X), None, Table(X), None, centre=None, out=out, n_threads=1
+        )
     for other in (Table(X), Table(words, 60, 2.0)):
         with pytest.raises(ValueError, match="both tables must be of the same kind"):
             block("baseline", gaussian(-0.1), table, None, other, None, centre=None, out=out, n_threads=1)
@@ -126,8 +173,8 @@ def test_bits_say_which_of_two_values(dtype, order):
         assert reference.bit_rows(other, low, high) is None
     with pytest.raises(ValueError, match="a number for each column"):
         bit_rows(moved, low[:-1], high)
-    with pytest.raises(ValueError, match="between 1 and 4095 features"):
-        bit_rows(np.zeros((3, 4096), dtype=dtype), np.zeros(4096), np.ones(4096))
+    with pytest.raises(ValueError, match="between 1 and 1048575 features"):
+        bit_rows(np.zeros((3, 1 << 20), dtype=dtype), np.zeros(1 << 20), np.ones(1 << 20))
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
@@ -151,8 +198,8 @@ def test_entries_are_bits(index, pointer):
     ):
         assert bit_rows_of_entries(bad_indices, bad_indptr, p) is None
         assert reference.bit_rows_of_entries(bad_indices, bad_indptr, p) is None
-    for p in (-1, 0, 4096, 2**62):
-        with pytest.raises(ValueError, match="between 1 and 4095 features"):
+    for p in (-1, 0, 1 << 20, 2**62):
+        with pytest.raises(ValueError, match="between 1 and 1048575 features"):
             bit_rows_of_entries(indices, indptr, p)
     with pytest.raises(ValueError, match="indptr"):
         bit_rows_of_entries(indices, indptr[:0].copy(), 60)

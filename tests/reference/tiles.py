@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import as_data
-from mercer.kernels.program import Op, Program, Step, interpret
+from mercer.kernels.program import OVERLAPS, Op, Program, Step, interpret
 from mercer.kernels.views import seen
 
 FloatArray = npt.NDArray[np.float64]
@@ -28,6 +28,16 @@ TERMS: dict[Op, Callable[[FloatArray, FloatArray], FloatArray]] = {
 """What passes add up over the features of two rows."""
 
 
+def pass_of(op: Op, x: FloatArray, z: FloatArray) -> FloatArray:
+    """Return a pass between rows x and z, whose last axis has the features."""
+    if op not in OVERLAPS:
+        return np.asarray(TERMS[op](x, z).sum(axis=-1))
+    total = np.asarray(np.add(x, z).sum(axis=-1))
+    shared, joined = np.minimum(x, z).sum(axis=-1), np.maximum(x, z).sum(axis=-1)
+    above, below = (shared, joined) if op is Op.TANIMOTO else (2.0 * shared, total)
+    return np.divide(above, below, out=np.ones_like(total), where=total > 0.0)
+
+
 def block(
     program: Program, left: Any, left_rows: IndexArray | None, right: Any, right_rows: IndexArray | None
 ) -> FloatArray:
@@ -36,7 +46,7 @@ def block(
 
     def tile_of(step: Step) -> FloatArray:
         x, z = (seen(step[1], rows).float64() for rows in (a, b))
-        return x @ z.T if step[0] is Op.DOT else TERMS[step[0]](x[:, None], z[None]).sum(axis=-1)
+        return x @ z.T if step[0] is Op.DOT else pass_of(step[0], x[:, None], z[None])
 
     with np.errstate(invalid="ignore"):
         return interpret(program, tile_of)

@@ -74,6 +74,18 @@ def pair_sums(pairing: Pairing, a: Vectors, b: Vectors) -> FloatArray:
     return total if pairing.shared is None else np.maximum(total - 2.0 * out, 0.0)
 
 
+def tanimoto(a: Vectors, b: Vectors) -> FloatArray:
+    """Return sum min(x, z) / sum max(x, z) for the rows of `a` and of `b`; 1 for two rows of zeros."""
+    shared, total = pair_sums(MINIMUM, a, b), np.add.outer(row_sums(a), row_sums(b))
+    return np.divide(shared, total - shared, out=np.ones_like(total), where=total > 0.0)
+
+
+def dice(a: Vectors, b: Vectors) -> FloatArray:
+    """Return 2 sum min(x, z) / sum (x + z) for the rows of `a` and of `b`; 1 for two rows of zeros."""
+    total = np.add.outer(row_sums(a), row_sums(b))
+    return np.divide(2.0 * pair_sums(MINIMUM, a, b), total, out=np.ones_like(total), where=total > 0.0)
+
+
 def row_sums(rows: Vectors) -> FloatArray:
     """Return the sum of the entries of each row, (n,) in float64."""
     if not isinstance(rows, CSR):
@@ -88,6 +100,12 @@ def least_entry(rows: Vectors) -> float:
     """Return the smallest entry, or 0 if all entries are positive."""
     stored = rows.stored.data if sp.issparse(rows.stored) else rows.stored
     return float(np.min(stored, initial=0.0))
+
+
+def least_positive_entry(rows: Vectors) -> float:
+    """Return the smallest positive entry, or infinity if no entry is positive."""
+    stored = rows.stored.data if sp.issparse(rows.stored) else rows.stored
+    return float(np.min(stored, initial=np.inf, where=stored > 0.0))
 
 
 def _by_column(rows: Vectors) -> Any:

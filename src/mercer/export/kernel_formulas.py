@@ -24,7 +24,7 @@ from mercer.export.formula import (
 )
 from mercer.kernels import Centered, Exp, Kernel, Normalized, On, Op
 from mercer.kernels.algebra import Composite
-from mercer.kernels.program import PASSES, Program
+from mercer.kernels.program import OVERLAPS, PASSES, Program
 from mercer.kernels.transforms import ZERO_SHARE
 from mercer.kernels.views import After, Column, Columns, Directions, Projected, View, seen
 from mercer.multiclass import Coefficients, PairCoefficients
@@ -46,8 +46,8 @@ class NotExportableError(ValueError):
 
 EXPORTABLE = (
     "kernels of rows of numbers have a formula: RBF, Linear, Polynomial, Sigmoid, Laplacian, ChiSquared, Hamming, "
-    "Matern, RationalQuadratic, Cosine, HistogramIntersection, Bilinear, and their sums, products, powers, "
-    "exponentials, restrictions to columns, normalize() and center()"
+    "Matern, RationalQuadratic, Cosine, HistogramIntersection, Tanimoto, Dice, Bilinear, and their sums, products, "
+    "powers, exponentials, restrictions to columns, normalize() and center()"
 )
 
 
@@ -67,6 +67,11 @@ class RowFormulas:
             given = _dense(seen(view, rows))
             if op is Op.SUM:
                 return total(viewed) + constant(given.sum(axis=1))
+            if op in OVERLAPS:
+                both, shared = total(viewed) + constant(given.sum(axis=1)), pairs(Op.MINIMUM, viewed, given)
+                above, below = (shared, both + shared * -1.0) if op is Op.TANIMOTO else (shared * 2.0, both)
+                is_positive = join("exceeds", both, 0.0)
+                return choose(is_positive, above / choose(is_positive, below, 1.0), 1.0)
             return pairs(op, viewed, given)
 
         terms = _interpreted(program, tile)
@@ -210,6 +215,8 @@ def _itself(op: Op, row: Node) -> Node:
             return total(row)
         case Op.SUM:
             return total(row) * 2.0
+        case Op.TANIMOTO | Op.DICE:
+            return constant(1.0)
     return constant(0.0)
 
 

@@ -86,7 +86,7 @@ def select_backend(
     if bits is not None:
         return bits, (
             f"{kernel!r} runs as native tiles ({bits.isa}, {bits.n_threads} threads); columns take two values each, so "
-            "that distances are counts of bits"
+            "that it is computed from counts of bits"
         )
     return others()
 

@@ -11,12 +11,13 @@ from mercer._core import CompiledKernel, Table
 from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import CSR, Data, Dense
 from mercer.data.checks import distinct
+from mercer.data.feature_sums import least_positive_entry
 from mercer.gram.backend import Backend, Tiles
 from mercer.gram.encodings.integers import IntegerForm
 from mercer.gram.layout import Layout
-from mercer.gram.rounding import NormClasses, Rounding, Sums, integer_norms
+from mercer.gram.rounding import LEAST_ENTRY, NormClasses, Rounding, Sums, integer_norms
 from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
-from mercer.kernels.program import PASSES, Op, Program, Step
+from mercer.kernels.program import OVERLAPS, PASSES, Op, Program, Step
 
 MAX_STACK, MAX_PROGRAM = 8, 256
 """Most tiles on the stack, and most steps, of a program that the native core accepts (native/gram/program.hpp)."""
@@ -178,6 +179,9 @@ class NativeBackend(Backend):
         are_integers = self._integers is not None and self._integers.has(one) and self._integers.has(other)
         if are_integers:
             sums, centre = Sums.of_integers(longest, centred=self._centre is not None), 0.0
+        if any(op in OVERLAPS for op, _ in self._program):
+            least = min(least_positive_entry(one), least_positive_entry(other))
+            sums = sums if least >= LEAST_ENTRY else Sums.unbounded(longest)
         ours, theirs = (self._norm_classes(some, are_integers=are_integers) for some in (left, right))
         rounding = Rounding(self._program, sums, ours, theirs, centre)
         self._roundings[id(left), id(right)] = (left, right, rounding)
@@ -249,7 +253,7 @@ def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
     minus twice the shared part, so their error grows with the norms. For hyperbolic tangents, it grows with the inner
     products.
     """
-    roundoff = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * _most_factors(program)
+    roundoff = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * most_factors(program)
     if not isinstance(rows, Dense):
         roundoff += 2.0 * shared_exponent_span_of(program, layout)
     if any(op is Op.TANH for op, _ in program):
@@ -258,12 +262,12 @@ def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
     return roundoff
 
 
-def _most_factors(program: Program) -> float:
-    """Largest number of sums over features that are multiplied to give a value; a power counts as a product."""
+def most_factors(program: Program) -> float:
+    """Return the largest number of sums over features that are multiplied or divided to give a value."""
     stack: list[float] = []
     for op, number in program:
         if op in PASSES or op is Op.CONST:
-            stack.append(1.0)
+            stack.append(4.0 if op in OVERLAPS else 1.0)
         elif op in (Op.ADD, Op.MUL):
             one, other = stack.pop(), stack.pop()
             stack.append(one + other if op is Op.MUL else max(one, other))

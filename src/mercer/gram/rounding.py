@@ -11,12 +11,15 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.kernels.program import PASSES, Op, Program
+from mercer.kernels.program import OVERLAPS, PASSES, Op, Program
 
 Norms = TypeVar("Norms", float, FloatArray)
 
 Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Smallest value, largest value and error bound of a tile on the stack."""
+
+LEAST_ENTRY = 2.0**-90
+"""Smallest positive entry of rows whose sums are divided, so that no sum or quotient underflows in float32."""
 
 _TERMS_PER_SUM = 64  # terms; length of the partial sums of dense rows (native/gram/dense_panels.hpp)
 _OF_INTEGERS = 8  # roundings counted for a distance, at least 4; with fewer, the distance of rows from 0 counts more
@@ -49,6 +52,11 @@ class Sums(NamedTuple):
     def of_integers(cls, p: int, *, centred: bool) -> Sums:
         """Return the summation of integers, which is exact; see :func:`integer_norms` for what `centred` means."""
         return cls(p, _OF_INTEGERS - 4 if centred else 2)
+
+    @classmethod
+    def unbounded(cls, p: int) -> Sums:
+        """Return a summation without a bound on its relative error."""
+        return cls(p, 1 << 24)
 
     @classmethod
     def in_turn(cls, n_terms: int) -> Sums:
@@ -118,6 +126,9 @@ def _follow(
                 stack.append((np.zeros_like(absolute), most, most))
             elif op in (Op.MINIMUM, Op.SUM):
                 stack.append((-absolute, absolute, _gamma(sums.depth + 3) * absolute + 4.0 * lost))
+            elif op in OVERLAPS:
+                one = np.ones_like(absolute)
+                stack.append((0.0 * one, one, (_overlap_error(sums) + _TINY) * one))
             elif op is Op.CONST:
                 value = np.full_like(product, number)
                 stack.append((value, value, _U * abs(value) + _TINY))
@@ -136,6 +147,16 @@ def _follow(
 def _gamma(n: float) -> float:
     """Return the relative error of n successive roundings [Higham, section 3.1]; infinite beyond 8 million."""
     return n * _U / (1.0 - n * _U) if n * _U <= 0.5 else math.inf
+
+
+def _overlap_error(sums: Sums) -> float:
+    """Return a bound on the error of m / (s + t - m) and of 2 m / (s + t), with sums m of minima and s, t of entries.
+
+    Sums of nonnegative numbers have small relative errors, and s + t - m is at least m and at least (s + t) / 2. No
+    positive entry may be below `LEAST_ENTRY`.
+    """
+    of_divisor = 3.0 * _gamma(sums.depth + 3)
+    return 4.0 * _gamma(sums.depth + 3) / (1.0 - of_divisor) if of_divisor < 0.5 else math.inf
 
 
 def _size(low: FloatArray, high: FloatArray) -> FloatArray:

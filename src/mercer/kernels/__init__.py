@@ -3,6 +3,7 @@
 from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
 from mercer.kernels.distances import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Matern, RationalQuadratic
+from mercer.kernels.fingerprints import Dice, Tanimoto
 from mercer.kernels.instruction_set import counts_bits as counts_bits
 from mercer.kernels.instruction_set import multiplies_integers as multiplies_integers
 from mercer.kernels.instruction_set import select_isa as select_isa
@@ -27,6 +28,7 @@ __all__ = [
     "ChiSquared",
     "Cosine",
     "Diagnosis",
+    "Dice",
     "EditDistance",
     "Exp",
     "FeatureKernel",
@@ -58,6 +60,7 @@ __all__ = [
     "Spectrum",
     "Subsequence",
     "Sum",
+    "Tanimoto",
     "Witness",
     "all_strings",
     "as_kernel",

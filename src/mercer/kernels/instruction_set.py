@@ -28,7 +28,7 @@ def select_isa() -> str:
 
 
 def counts_bits() -> bool:
-    """Return whether the instruction set in use has an instruction that counts the bits of vectors."""
+    """Return whether the instruction set in use counts the bits of a vector in few instructions."""
     return isa_counts_bits(select_isa())
 
 

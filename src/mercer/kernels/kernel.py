@@ -17,7 +17,18 @@ from mercer._typing import FloatArray
 from mercer.data import Data, ObjectRows, Structured, Vectors, as_data, as_structured, is_table, looks_structured
 from mercer.data import Precomputed as GivenValues
 from mercer.data.checks import FLOATS
-from mercer.data.feature_sums import CHI_SQUARED, HAMMING, MANHATTAN, MINIMUM, TOTAL, least_entry, pair_sums, row_sums
+from mercer.data.feature_sums import (
+    CHI_SQUARED,
+    HAMMING,
+    MANHATTAN,
+    MINIMUM,
+    TOTAL,
+    dice,
+    least_entry,
+    pair_sums,
+    row_sums,
+    tanimoto,
+)
 from mercer.kernels.parameters import FoundGamma
 from mercer.kernels.program import NONNEGATIVE, Op, Program, interpret
 from mercer.kernels.views import seen
@@ -314,6 +325,10 @@ def _zeros(rows: Vectors) -> FloatArray:
     return np.zeros(rows.n)
 
 
+def _ones(rows: Vectors) -> FloatArray:
+    return np.ones(rows.n)
+
+
 SOURCES = {
     Op.DOT: Source(lambda a, b: a.inner(b), lambda a: a.sq_norms()),
     Op.SQDIST: Source(lambda a, b: a.sq_distances(b), _zeros),
@@ -322,6 +337,8 @@ SOURCES = {
     Op.HAMMING: Source(partial(pair_sums, HAMMING), _zeros),
     Op.MINIMUM: Source(partial(pair_sums, MINIMUM), row_sums),
     Op.SUM: Source(partial(pair_sums, TOTAL), lambda a: 2.0 * row_sums(a)),
+    Op.TANIMOTO: Source(tanimoto, _ones),
+    Op.DICE: Source(dice, _ones),
 }
 
 
@@ -339,7 +356,7 @@ def block_of(kernel: Kernel, program: Program, A: Data, B: Data) -> FloatArray:
 def diag_of(kernel: Kernel, program: Program, A: Data) -> FloatArray:
     """Return the diagonal of a kernel that has a program."""
     a = _features(kernel, A, program)
-    constant = a.n > 0 and all(SOURCES[op].itself is _zeros for op, _ in program if op in SOURCES)
+    constant = a.n > 0 and all(SOURCES[op].itself in (_zeros, _ones) for op, _ in program if op in SOURCES)
     some = a.rows(slice(0, 1)) if constant else a  # a kernel of distances has the same value for all rows
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         diagonal = finite(kernel, interpret(program, lambda step: SOURCES[step[0]].itself(seen(step[1], some))))

@@ -54,11 +54,17 @@ class Op(IntEnum):
     """Push sum_k min(x_k, z_k), for rows without negative entries."""
     SUM = 16
     """Push sum_k (x_k + z_k)."""
+    TANIMOTO = 17
+    """Push sum_k min(x_k, z_k) / sum_k max(x_k, z_k), for rows without negative entries; 1 for two rows of zeros."""
+    DICE = 18
+    """Push 2 sum_k min(x_k, z_k) / sum_k (x_k + z_k), for rows without negative entries; 1 for two rows of zeros."""
 
 
-PASSES = (Op.DOT, Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM, Op.SUM)
+OVERLAPS = (Op.TANIMOTO, Op.DICE)
+"""Passes that are quotients of sums, between 0 and 1."""
+PASSES = (Op.DOT, Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM, Op.SUM, *OVERLAPS)
 """Operations that read rows (passes). The argument is 0.0 for the rows themselves, or a view of them."""
-NONNEGATIVE = (Op.CHI2, Op.MINIMUM)
+NONNEGATIVE = (Op.CHI2, Op.MINIMUM, *OVERLAPS)
 """Passes that are not defined for negative entries."""
 
 Step: TypeAlias = tuple[Op, Any]
@@ -68,7 +74,7 @@ Program: TypeAlias = tuple[Step, ...]
 
 _PUSHES = (*PASSES, Op.CONST)
 _JOINS = (Op.ADD, Op.MUL)
-_LENGTHS = (Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM)  # passes whose values are never negative
+_LENGTHS = (Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM, *OVERLAPS)  # passes whose values are never negative
 _IDENTITIES = {(Op.SCALE, 1.0), (Op.SHIFT, 0.0), (Op.POWER, 1.0)}
 
 

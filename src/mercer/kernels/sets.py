@@ -103,6 +103,7 @@ class Jaccard(_Sets):
            [0.25, 1.  ]])
     """
 
+    names = ("jaccard",)
     schema: ClassVar[Schema] = {}
 
     def block(self, A: Data, B: Data) -> FloatArray:

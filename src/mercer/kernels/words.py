@@ -67,6 +67,7 @@ class Spectrum(Counted):
     weights: tuple[float, ...] | None = None
     normalized: bool = True
 
+    names = ("spectrum",)
     schema: ClassVar[Schema] = {"length": "plain", "weights": "plain", "normalized": "plain"}
 
     def __post_init__(self) -> None:

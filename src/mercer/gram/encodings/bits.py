@@ -1,4 +1,7 @@
-"""Tables whose columns have two values with one common difference: rows are bits, and distances count unequal bits."""
+"""Tables whose columns have two values with one common difference: rows are bits.
+
+Distances count unequal bits; similarities of fingerprints count common ones.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +17,42 @@ from mercer.data import CSR, Data, Dense, Vectors
 from mercer.data.lazy import lazy_property
 from mercer.gram.backend import Backend, Tiles
 from mercer.gram.encodings.integers import LEAST_ENTRIES
+from mercer.gram.native import most_factors
+from mercer.gram.rounding import Sums, single_precision_error
 from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.instruction_set import counts_bits
-from mercer.kernels.program import Op, Program
-from mercer.kernels.views import View
+from mercer.kernels.program import OVERLAPS, PASSES, Op, Program
+from mercer.kernels.views import Directions, View
 
 Words = npt.NDArray[np.uint64]
 TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
 
-_MOST_BITS = 4095  # columns; limit of the native code (native/gram/bit_tile.hpp)
+_MOST_BITS = 4095  # columns of a Gaussian kernel, which multiplies a factor for each hexadecimal digit of a distance
+_MOST_COMMON_BITS = (1 << 20) - 1  # columns of other kernels; limit of the native code (native/gram/bit_tile.hpp)
+_COSINE = 19  # the native operation for DOT of Directions between rows of bits (native/gram/program.hpp)
+_POINTWISE = (Op.CONST, Op.ADD, Op.MUL, Op.SCALE, Op.SHIFT, Op.POWER)
 _MEMORY_SHARE = 4  # the memory limit must be at least this multiple of the bytes of all bits
 _SAMPLE = 65  # rows of a dense table that are checked before all rows
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # most words a row: so many for each sparse entry, plus so many
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # error of a value of at most 1 that is rounded to single precision
 _DOUBLE = 2.0**-52  # relative error of one multiplication and addition in float64
+_ROUNDINGS = 4.0  # units of roundoff of a similarity, with sums, a root and a quotient of exact numbers
 _THREAD_ROWS = 192  # rows that a thread packs at a time: 16 groups of 12 (native/gram/tile_sink.hpp)
 
 
 @final
 class BitForm(Backend):
-    """Evaluates exp(-gamma ||x - z||^2) between rows of bits; ||x - z||^2 is step^2 times the number of unequal bits.
+    """Evaluates a Gaussian kernel, or similarities of fingerprints, between rows of bits.
 
-    Distances are exact except for the rounding of a few factors. All values are evaluated in double precision, even if
+    ||x - z||^2 is step^2 times the number of unequal bits; similarities are quotients of numbers of bits. These numbers
+    are exact. All values are evaluated in double precision, even if
     single precision is requested, because this is faster than other tiles in single precision. Rows with other values,
     which can only occur in predictions, are evaluated by another backend.
 
     Parameters
     ----------
-    gamma : float
-        Parameter of the kernel.
+    program : Program
+        Of a Gaussian kernel, or one that `reads_common_bits`.
     data : Vectors
         The training rows.
     values : tuple of two ndarrays of shape (p,)
@@ -57,11 +67,9 @@ class BitForm(Backend):
         See :func:`mercer.gram.threads.n_threads`.
     """
 
-    roundoff = 6.0  # units of roundoff: one or two from the argument of exp, the others from the factors
-
     def __init__(
         self,
-        gamma: float,
+        program: Program,
         data: Vectors,
         values: TwoValues,
         step: float,
@@ -71,7 +79,13 @@ class BitForm(Backend):
         n_jobs: int | None = None,
     ) -> None:
         self._values, self._step, self._make_other = values, step, other
-        kernel = CompiledKernel([Op.SQDIST, Op.SCALE, Op.EXP], [0.0, -gamma, 0.0])
+        operations = [_COSINE if isinstance(argument, Directions) else int(op) for op, argument in program]
+        kernel = CompiledKernel(operations, [0.0 if isinstance(one, Directions) else one for _, one in program])
+        self._bound, self.roundoff = 1.0, 6.0  # units of roundoff: 1 or 2 of the argument of exp, else of the factors
+        if not _is_gaussian(program):
+            one = np.ones(1)  # rows of directions have norm 1, and other passes are bounded by 1
+            self._bound = float(single_precision_error(program, Sums(1, 1), one, one)[1][0])
+            self.roundoff = _ROUNDINGS * most_factors(program)
         self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
         self.values_per_call = self._calls.values_per_call
@@ -138,7 +152,7 @@ class BitForm(Backend):
 
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)|; see :class:`Backend`."""
-        return 1.0 if self._table(data) is not None else self._other.value_bound(data)
+        return self._bound if self._table(data) is not None else self._other.value_bound(data)
 
     def tiles(self, data: Data) -> Tiles | None:
         """Return the table and the program for native code; see :class:`Backend`."""
@@ -163,7 +177,8 @@ class BitForm(Backend):
         if self._table(left) is None or self._table(right) is None:
             return self._other.single_precision_bound(left, left_rows, right, right_rows, weights)
         n = left.n if left_rows is None else left_rows.size
-        return np.full(n, (_SINGLE + (weights.size + 2) * _DOUBLE) * float(np.abs(weights).sum()))
+        of_value = (_SINGLE + (weights.size + 2) * _DOUBLE) * max(1.0, self._bound)
+        return np.full(n, of_value * float(np.abs(weights).sum()))
 
     def _table(self, data: Data) -> Table | None:
         entry = self._tables.get(id(data))
@@ -178,22 +193,23 @@ class BitForm(Backend):
 def bit_form(
     program: Program, data: Data, other: Callable[[], Backend], *, n_jobs: int | None, memory_limit: int | None
 ) -> BitForm | None:
-    """Return the backend of a Gaussian kernel on rows of bits; None for others, or if it is not faster.
+    """Return the backend of a Gaussian kernel, or of similarities of fingerprints, on rows of bits.
 
-    It checks 65 rows of a dense table, and all rows if these could be bits.
+    None for other kernels and rows, or if it is not faster. It checks 65 rows of a dense table, and all rows if these
+    could be bits.
     """
-    is_gaussian = [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP]
-    if not is_gaussian or isinstance(program[0][1], View):
+    is_gaussian = _is_gaussian(program)
+    if not is_gaussian and not reads_common_bits(program):
         return None
-    if not isinstance(data, Vectors) or not 0 < data.p <= _MOST_BITS:
+    if not isinstance(data, Vectors) or not 0 < data.p <= (_MOST_BITS if is_gaussian else _MOST_COMMON_BITS):
         return None
     if (isinstance(data, Dense) and data.n * data.p < LEAST_ENTRIES) or not counts_bits():
         return None
-    two_values = _two_values(data)
+    two_values = _two_values(data, from_zero=not is_gaussian)
     if two_values is None:
         return None
     values, step, n_entries = two_values
-    n_words, scale = -(-data.p // 64), float(program[1][1])
+    n_words, scale = -(-data.p // 64), float(program[1][1]) if is_gaussian else -1.0
     with np.errstate(over="ignore"):
         is_finite = bool(np.isfinite(scale * np.float64(step) ** 2))
     if n_words > _WORDS_ALONE + _WORDS_PER_ENTRY * n_entries or scale > 0.0 or not is_finite:
@@ -201,23 +217,46 @@ def bit_form(
     if memory_limit is not None and _MEMORY_SHARE * 8 * n_words * data.n > memory_limit:
         return None
     words = _words(data, values)
-    return None if words is None else BitForm(-scale, data, values, step, words, other, n_jobs=n_jobs)
+    if words is None:
+        return None
+    return BitForm(program, data, values, step if is_gaussian else 1.0, words, other, n_jobs=n_jobs)
 
 
-def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
+def _is_gaussian(program: Program) -> bool:
+    return [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP] and not isinstance(program[0][1], View)
+
+
+def reads_common_bits(program: Program) -> bool:
+    """Return whether a kernel is a polynomial of similarities of fingerprints, which do not depend on the step."""
+    passes = [step for step in program if step[0] in PASSES]
+    return len(passes) > 0 and all(
+        op in _POINTWISE or (op in OVERLAPS and argument == 0.0) or (op is Op.DOT and argument == Directions())
+        for op, argument in program
+    )
+
+
+def _two_values(data: Vectors, *, from_zero: bool) -> tuple[TwoValues, float, float] | None:
     """Return the two values of each column, their difference, and the mean number of rarer values in a row.
 
-    None if the smallest and largest values of the columns do not have one common difference.
+    None if the smallest and largest values of the columns do not have one common difference. With `from_zero`, the
+    values of each column must be 0 and one positive number.
     """
     if isinstance(data, CSR):
         stored = data.matrix.data
         if not stored.size or stored[0] == 0.0 or not (stored == stored[0]).all():
             return None
         value = float(stored[0])
+        if from_zero and value < 0.0:
+            return None
         return (np.zeros(data.p), np.full(data.p, value)), abs(value), stored.size / data.n
     if not isinstance(data, Dense):
         return None
     sample = data.spread(_SAMPLE)
+    if from_zero:
+        value = float(data.array.max())
+        if not value > 0.0 or not ((sample == 0.0) | (sample == value)).all():
+            return None
+        return (np.zeros(data.p), np.full(data.p, value)), value, float(np.count_nonzero(sample)) / _SAMPLE
     if _step(*_extremes(sample)) is None:
         return None
     low, high = _extremes(data.array)
