@@ -121,7 +121,7 @@ def test_other_axes_keep_the_best_value():
 
 def test_a_zoom_has_no_grid():
     with pytest.raises(ValueError, match='gamma="zoom" has no grid: after fit, cv_results_'):
-        KernelSearchCV(SVC(), gamma="zoom").param_grid  # noqa: B018
+        KernelSearchCV(SVC(), gamma="zoom").grid  # noqa: B018
 
 
 def test_several_scores_need_a_name():

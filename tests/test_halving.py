@@ -151,7 +151,7 @@ WORDS = ["".join("ab"[(k >> j) & (j + k) & 1] for j in range(7)) + "ab" * (k % 3
 def test_many_test_rows_are_predicted_from_their_kernel_values(machine, data, grid):
     search = KernelSearchCV(machine, **grid, cv=FEW, return_train_score=True).fit(*data)
     assert "share" in search.reason_
-    other = GridSearchCV(machine, search.param_grid, cv=FEW, return_train_score=True).fit(*data)
+    other = GridSearchCV(machine, search.grid, cv=FEW, return_train_score=True).fit(*data)
     for part in ("test", "train"):
         for number in range(3):
             name = f"split{number}_{part}_score"

@@ -31,7 +31,7 @@ def scores_of(search):
 def test_the_scores_are_those_of_grid_search_in_the_order_of_the_list():
     search = KernelSearchCV(SVC(tol=1e-6), candidates=SETTINGS).fit(*IRIS)
     assert search.cv_results_["params"] == SETTINGS
-    other = GridSearchCV(SVC(tol=1e-6), search.param_grid).fit(*IRIS)
+    other = GridSearchCV(SVC(tol=1e-6), search.grid).fit(*IRIS)
     np.testing.assert_allclose(scores_of(search), scores_of(other))
     assert search.best_params_ == SETTINGS[search.best_index_] == other.best_params_
     assert search.best_estimator_.predict(IRIS[0]).tolist() == other.predict(IRIS[0]).tolist()
@@ -61,7 +61,7 @@ def test_the_machine_and_the_steps_before_it_can_be_settings():
     ]
     search = KernelSearchCV(pipeline, candidates=settings, early_stopping="bound").fit(X, y)
     full_search = KernelSearchCV(pipeline, candidates=settings).fit(X, y)
-    other = GridSearchCV(pipeline, full_search.param_grid).fit(X, y)
+    other = GridSearchCV(pipeline, full_search.grid).fit(X, y)
     np.testing.assert_allclose(scores_of(full_search), scores_of(other))
     assert search.best_index_ == full_search.best_index_
 
@@ -72,7 +72,7 @@ def test_steps_with_other_parameters_are_fitted_again():
     steps = [StandardScaler(), "passthrough", MaxAbsScaler(), StandardScaler(with_std=False), StandardScaler()]
     settings = [{"scale": step, "machine__C": C} for C in (1.0, 10.0) for step in steps]
     search = KernelSearchCV(pipeline, candidates=settings, return_train_score=True).fit(X, y)
-    other = GridSearchCV(pipeline, search.param_grid).fit(X, y)
+    other = GridSearchCV(pipeline, search.grid).fit(X, y)
     np.testing.assert_allclose(scores_of(search), scores_of(other))
     assert len(np.unique(search.cv_results_["mean_test_score"][:5])) == 4
 
@@ -119,7 +119,7 @@ def test_a_function_finds_settings_by_the_results_so_far():
     other = GridSearchCV(SVC(), {"C": tried}, cv=3).fit(X, y).cv_results_
     np.testing.assert_allclose(results["mean_test_score"], other["mean_test_score"], atol=0.006)
     with pytest.raises(ValueError, match="a function has no grid"):
-        search.param_grid  # noqa: B018
+        search.grid  # noqa: B018
     with pytest.raises(ValueError, match="candidates of a function follow one score"):
         search.set_params(scoring=["accuracy", "f1"], refit=False).fit(X, y)
 
@@ -213,7 +213,7 @@ def test_steps_before_a_linear_machine_are_fitted_once_a_fold(machine):
     search = KernelSearchCV(pipeline, **grid, refit=False).fit(X, y)
     assert len(fits) == 3
     assert search.reason_.startswith("steps before the machine are fitted once for each fold")
-    other = GridSearchCV(pipeline, search.param_grid, cv=3).fit(X, y)
+    other = GridSearchCV(pipeline, search.grid, cv=3).fit(X, y)
     np.testing.assert_allclose(scores_of(search), scores_of(other), atol=1e-4)
 
 

@@ -59,7 +59,7 @@ def test_accuracy_is_that_of_a_search_over_splits_without_each_row(machine, rows
     X, y = rows()
     machine = clone(machine).set_params(gamma=0.1)
     search = KernelSearchCV(machine, cv="leave_one_out", **axes).fit(X, y)
-    expected = GridSearchCV(machine, search.param_grid, cv=LeaveOneOut(), refit=False).fit(X, y)
+    expected = GridSearchCV(machine, search.grid, cv=LeaveOneOut(), refit=False).fit(X, y)
     assert search.cv_results_["params"] == expected.cv_results_["params"]
     np.testing.assert_allclose(
         search.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], atol=1e-12

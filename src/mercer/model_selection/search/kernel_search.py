@@ -22,34 +22,32 @@ from sklearn.utils.validation import _num_samples
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._validation import check_square, check_verbose, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.folds import lacking_class, require_splits
+from mercer.model_selection.search.default_grid import default_axes
 from mercer.model_selection.search.fold_rows import row_numbers
+from mercer.model_selection.search.grids_of_search import asks_nothing, grids_of
+from mercer.model_selection.search.keywords import with_other_names
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
 from mercer.model_selection.search.pipelines import machine_of, path_of
 from mercer.model_selection.search.racing import deciding_score, rules_of_race
 from mercer.model_selection.search.row_rules import checked_rounds
 from mercer.model_selection.search.schedule import Schedule
 from mercer.model_selection.search.search_parameters import Allowance
-from mercer.model_selection.search.settings import (
-    axis,
-    gamma_of,
-    listed,
-    refuse_axes,
-    require_gamma,
-    settings_of,
-)
+from mercer.model_selection.search.settings import listed, refuse_axes, settings_of
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.zoom import ZOOM, Zoom, zooms
 from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.loop import ProgressMonitor
 from mercer.solvers.progress import StageProgress
+from mercer.solvers.progress_bar import reported
 
 
-class KernelSearchCV(BaseSearchCV):
+class KernelSearchCV(SupportsCallbacks, BaseSearchCV):
     """Cross-validated search over kernels, gamma and penalties, like scikit-learn's GridSearchCV but much faster.
 
     **Solves** for every setting and fold the problem of `estimator` on the fold's training rows, to its tolerance, and
@@ -62,6 +60,11 @@ class KernelSearchCV(BaseSearchCV):
         A machine of this library, or a pipeline that one ends: what comes before it is then fitted on the training rows
         of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself, along the axes
         below; for other parameters take that.
+    param_grid : dict or sequence of dict, optional
+        Values of parameters by their names, as for GridSearchCV: ``{"C": [1.0, 10.0], "gamma": [0.1]}``, or in a
+        pipeline ``{"svc__C": [1.0, 10.0], "scaler__with_mean": [True, False]}``; there, names of the machine need no
+        prefix. If neither this nor `candidates` nor an axis below is given, the search tries a grid for the machine: C
+        and gamma are zoomed; for numbers, C and epsilon are multiples of the spread of the targets.
     candidates : sequence of dict or callable, optional
         The settings to try, each as parameters for `set_params`, instead of a grid of the axes below:
         ``{"kernel": "rbf", "C": 1.0}``, or in a pipeline ``{"svc": LinearSVC(), "svc__C": 1.0}``. Settings that differ
@@ -69,7 +72,7 @@ class KernelSearchCV(BaseSearchCV):
         then further ones by the results so far (as `cv_results_`) until it returns an empty list; with `rounds`, it is
         called in every round, and settings that it names again are tried on the rows of that round.
     kernels : sequence of str, Kernel or callable, optional
-        Values of the machine's `kernel`; by default its own.
+        Values of the machine's `kernel`; by default its own. ``kernel=[...]`` is read as this.
     C, gamma, epsilon, nu : sequence or "zoom", optional
         Values of these parameters; by default the machine's own. `gamma` is tried with kernels by name that have one,
         and as ``kernel__gamma`` with Kernel objects that have one themselves: not with those made of others, such as
@@ -92,7 +95,8 @@ class KernelSearchCV(BaseSearchCV):
         of all rows. It is one score of all rows together, as of a single split, by any scorer of predictions or
         decision values; there are no training scores, and `fit` takes no parameter but the machine's sample weights.
     verbose : int, default=0
-        1 writes to stderr which setting was tried and how long the rest will take.
+        1 shows which setting was tried and how long the rest will take: a bar in a terminal and in a notebook, else
+        lines on stderr.
     error_score : "raise" or float, default=nan
         Score of a fold whose fit fails.
     return_train_score : bool, default=False
@@ -204,14 +208,16 @@ class KernelSearchCV(BaseSearchCV):
     >>> from sklearn.datasets import load_iris
     >>> from mercer import SVC, KernelSearchCV
     >>> X, y = load_iris(return_X_y=True)
-    >>> search = KernelSearchCV(SVC(), C=[0.1, 1.0, 10.0], gamma=[0.01, 0.1]).fit(X, y)
+    >>> search = KernelSearchCV(SVC(), {"C": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1]}).fit(X, y)
     >>> search.best_params_, round(float(search.best_score_), 3)
     ({'C': 1.0, 'gamma': 0.1}, 0.98)
     """
 
+    @with_other_names
     def __init__(
         self,
         estimator: Any,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
         *,
         candidates: Sequence[Mapping[str, Any]] | Callable[[Any], Sequence[Mapping[str, Any]]] | None = None,
         kernels: Sequence[Any] | None = None,
@@ -243,6 +249,7 @@ class KernelSearchCV(BaseSearchCV):
             error_score=error_score,
             return_train_score=return_train_score,
         )
+        self.param_grid = param_grid
         self.candidates = candidates
         self.kernels = kernels
         self.C = C
@@ -257,7 +264,7 @@ class KernelSearchCV(BaseSearchCV):
         self.rounds = rounds
 
     @property
-    def param_grid(self) -> list[dict[str, list[Any]]]:
+    def grid(self) -> list[dict[str, list[Any]]]:
         """The grid that GridSearchCV would be given for the same search.
 
         Raises
@@ -270,36 +277,7 @@ class KernelSearchCV(BaseSearchCV):
             raise ValueError(f'{zoomed[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
         if callable(self.candidates):
             raise ValueError('a function has no grid: after fit, cv_results_["params"] holds what was tried.')
-        machine, path = machine_of(self.estimator), path_of(self.estimator)
-        if self.candidates is not None:
-            refuse_axes(self)
-            return [{name: [value] for name, value in one.items()} for one in listed(self.candidates)]
-        axes = {name: axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
-        kernels = axis("kernels", self.kernels)
-        params = machine.get_params(deep=False)
-        missing = [
-            name for name, values in {**axes, "kernel": kernels}.items() if values is not None and name not in params
-        ]
-        if missing:
-            raise ValueError(
-                f"{type(machine).__name__} has no parameter {missing[0]!r} to search over: the axes here are kernels, "
-                "C, gamma, epsilon and nu; for other parameters take scikit-learn's GridSearchCV."
-            )
-        is_own = type(machine).__module__.startswith("mercer.") and "kernel" in params
-        if axes["gamma"] is not None and is_own:
-            require_gamma(params["kernel"], kernels, axes["gamma"][0])
-        grids = []
-        for kernel in kernels or [params.get("kernel")]:
-            grid = {path + name: axes[name] for name in ("C", "epsilon", "nu") if axes[name] is not None}
-            if kernels is not None:
-                grid[path + "kernel"] = [kernel]
-            name = gamma_of(kernel) if is_own else "gamma"
-            if axes["gamma"] is not None and name:
-                grid[path + name] = axes["gamma"]
-            grids.append(grid)
-        if not any(grids):
-            raise ValueError("there is nothing to search: give values for kernels, C, gamma, epsilon or nu.")
-        return grids  # type: ignore[return-value]
+        return grids_of(self)
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> KernelSearchCV:
         """Try every setting on every fold, and train the best one on all rows.
@@ -322,6 +300,10 @@ class KernelSearchCV(BaseSearchCV):
         CopiesWarning
             If rows are judged by machines that have learnt from equal rows, and it is not by chance.
         """
+        if asks_nothing(self):
+            asked = copy(self).set_params(**default_axes(self, X, y)).fit(X, y, **params)
+            self.__dict__.update({name: value for name, value in vars(asked).items() if name.endswith("_")})
+            return self
         check_callback(self.callback)
         check_seconds(self.max_seconds)
         check_verbose(self.verbose)
@@ -339,7 +321,7 @@ class KernelSearchCV(BaseSearchCV):
         checked = copy(self).set_params(**{name: [1.0] for name in zooms(self)})
         if callable(self.candidates):
             refuse_axes(self)
-        candidates = [] if callable(self.candidates) else settings_of(checked.param_grid)
+        candidates = [] if callable(self.candidates) else settings_of(checked.grid)
         if self.early_stopping is not None:
             rules_of_race(self, scorers, metric)
         if self.rounds is not None:
@@ -356,8 +338,13 @@ class KernelSearchCV(BaseSearchCV):
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warn_user(lacking, UserWarning)
         warn_of_copies(X, None if self._by_leave_one_out() else splits)
-        with Interruption() as interruption:
-            self._search(X, y, splits, routed, scorers, metric, interruption)
+        hears = self.callback is not None or bool(vars(self).get("_skl_callbacks"))
+        with Interruption() as interruption, reported(self.verbose, self._heard if hears else None) as report:
+            self._report = report if self.verbose or hears else None
+            try:
+                self._search(X, y, splits, routed, scorers, metric, interruption)
+            finally:
+                del self._report
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -367,6 +354,11 @@ class KernelSearchCV(BaseSearchCV):
             if hasattr(best, "feature_names_in_"):
                 self.feature_names_in_ = best.feature_names_in_
         return self
+
+    def _heard(self, progress: StageProgress) -> bool:
+        """Hand a report on to the callbacks, and return whether one asks to end the search."""
+        asked = [self.callback is not None and bool(self.callback(progress)), self._report_task(progress)]
+        return any(asked)
 
     def _follows(self) -> str:
         """Return the beginning of a message: what follows one score; "" if nothing does."""
@@ -429,7 +421,7 @@ class KernelSearchCV(BaseSearchCV):
         more: Any = self.candidates if callable(self.candidates) else None
         if zooms(self):
             more = Zoom(self, X, y, self._deciding_score(metric))
-        candidates = settings_of(self.param_grid) if more is None else listed(more(None))
+        candidates = settings_of(self.grid) if more is None else listed(more(None))
         rules: dict[str, Any] = {"more": more, "estimator": judged}
         if self.early_stopping is not None:
             rules["largest"] = rules_of_race(self, scorers, metric)[1]

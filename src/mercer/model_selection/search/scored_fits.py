@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -229,8 +228,9 @@ class PrefittedSearchCV(BaseSearchCV):
         return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
     def _report_progress(self, place: int) -> None:
-        """Report the progress of the search to stderr and to the callback, unless the search was stopped."""
-        if self.fits.stopped or (not self.search.verbose and self.search.callback is None):
+        """Report the progress of the search, unless the search was stopped."""
+        report = getattr(self.search, "_report", None)
+        if self.fits.stopped or report is None:
             return
         setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
         progress = StageProgress(
@@ -242,13 +242,8 @@ class PrefittedSearchCV(BaseSearchCV):
             setting=self.candidates[place],
             n_rows=self.clock.n_rows,
         )
-        if self.search.verbose:
-            print(
-                f"{progress.done} of {progress.total} fits, about {progress.seconds_left:.0f} s left: {progress.note}",
-                file=sys.stderr,
-            )
         try:
-            ends = self.search.callback is not None and bool(self.search.callback(progress))
+            ends = bool(report(progress))
         except KeyboardInterrupt:
             ends = True
         if ends:

@@ -24,6 +24,7 @@ class Search(Protocol):
     early_stopping: str | None
     rounds: Any
     param_grid: Any
+    grid: Any
 
     cv_results_: dict[str, Any]
     best_index_: int

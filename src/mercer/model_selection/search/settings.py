@@ -57,10 +57,12 @@ def listed(candidates: Any) -> list[dict[str, Any]]:
 
 
 def refuse_axes(search: Any) -> None:
-    """Refuse axes of a grid next to a list of candidates."""
+    """Refuse axes of a grid next to a list of candidates, or to a grid by names of parameters."""
+    one = "candidates" if search.param_grid is None else "param_grid"
     given = [name for name in ("kernels", *PENALTIES, "gamma") if getattr(search, name) is not None]
+    given += ["candidates"] if one == "param_grid" and search.candidates is not None else []
     if given:
-        raise ValueError(f"candidates and a grid exclude each other: leave out {listing(given)}, or candidates.")
+        raise ValueError(f"{one} and a grid exclude each other: leave out {listing(given)}, or {one}.")
 
 
 def axis(name: str, values: Any) -> list[Any] | None:

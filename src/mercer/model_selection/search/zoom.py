@@ -52,7 +52,7 @@ class Zoom:
     def __init__(self, search: Search, X: Any, y: Any, metric: str) -> None:
         self.search, self.metric, self._stage = search, metric, 0
         self._factors = {name: _COARSE[name][1] for name in zooms(search)}
-        self._axes: dict[str, Any] = {name: _coarse(name, search, X, y) for name in self._factors}
+        self._axes: dict[str, Any] = {name: coarse_values(name, search, X, y) for name in self._factors}
 
     def __call__(self, results: dict[str, Any] | None) -> list[dict[str, Any]]:
         """Return the settings of the next grid, by the results so far; none after the last grid."""
@@ -69,10 +69,11 @@ class Zoom:
                     continue
                 self._factors[name] **= 0.5
                 self._axes[name] = [best[name] / self._factors[name], best[name], best[name] * self._factors[name]]
-        return settings_of(copy(self.search).set_params(**fixed, **self._axes).param_grid)
+        return settings_of(copy(self.search).set_params(**fixed, **self._axes).grid)
 
 
-def _coarse(name: str, search: Search, X: Any, y: Any) -> list[float]:
+def coarse_values(name: str, search: Search, X: Any, y: Any) -> list[float]:
+    """Return the values of the coarse grid of an axis."""
     centre, factor, powers = _COARSE[name]
     if name == "gamma":
         rows, estimator = X, search.estimator
