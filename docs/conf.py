@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "docs/gallery",
     "filename_pattern": r"/(?!out_of_core|breast_cancer_table)\w+\.py$",  # these two take arguments
+    "subsection_order": [f"examples/{one}" for one in ("basics", "margins", "kernels", "optimisation", "evaluation")],
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,

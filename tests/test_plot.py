@@ -114,6 +114,11 @@ def test_a_missing_matplotlib_is_one_line_that_says_what_to_install(monkeypatch)
         assert "\n" not in str(caught.value)
 
 
+def test_options_that_a_display_does_not_have_are_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'width'"):
+        plot.LossDisplay.of_margins().plot(width=2)
+
+
 def test_a_wrong_number_of_axes_is_refused():
     display = plot.KernelDisplay.from_kernels(RBF(gamma=1.0), **SMALL)
     with pytest.raises(

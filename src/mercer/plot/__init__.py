@@ -11,6 +11,7 @@ from mercer.plot.columns import DependenceDisplay as DependenceDisplay
 from mercer.plot.columns import ImportanceDisplay as ImportanceDisplay
 from mercer.plot.columns import WeightsDisplay as WeightsDisplay
 from mercer.plot.curves import MAX_CURVES as MAX_CURVES
+from mercer.plot.curves import PrecisionRecall as PrecisionRecall
 from mercer.plot.curves import PrecisionRecallDisplay as PrecisionRecallDisplay
 from mercer.plot.curves import RocCurveDisplay as RocCurveDisplay
 from mercer.plot.display import Display as Display
@@ -60,6 +61,7 @@ __all__ = [
     "LossDisplay",
     "MarginDisplay",
     "PathDisplay",
+    "PrecisionRecall",
     "PrecisionRecallDisplay",
     "PredictionErrorDisplay",
     "RocCurveDisplay",

@@ -64,7 +64,7 @@ class ConfusionMatrixDisplay(Display):
         size = min(1.6 + 0.62 * len(self.display_labels), 7.5)
         return Layout(size + 0.6, size)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         n, counts = len(self.display_labels), self.confusion_matrix
         shaded_cells(ax, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
@@ -188,7 +188,7 @@ class MarginDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(5.2, 3.4)
 
-    def _draw(self, axes: list[Axes], *, kind: Literal["margin", "slack"] = "margin") -> None:  # type: ignore[override]
+    def _draw(self, axes: list[Axes], *, kind: Literal["margin", "slack"] = "margin") -> None:
         (ax,) = axes
         if kind not in ("margin", "slack"):
             raise ValueError(f'kind must be "margin" or "slack", got {kind!r}.')

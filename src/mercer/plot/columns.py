@@ -117,7 +117,7 @@ class WeightsDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(5.6, 1.0 + 0.24 * max(1, len(self.shown)))
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,), values = axes, self.weights[self.shown]
         places = np.arange(len(self.shown))
         colors = [BLUE if value > 0.0 else ORANGE for value in values]
@@ -205,7 +205,7 @@ class ImportanceDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(6.4, 0.9 + 0.28 * len(self.names))
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,), places = axes, np.arange(len(self.names))
         ax.axvline(0.0, color=FAINT, linewidth=1)
         low, high = [one.low for one in self.increases], [one.high for one in self.increases]
@@ -290,7 +290,7 @@ class DependenceDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(4.2, 0.9 + 0.26 * len(self.cells) if self.is_text else 3.0)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         self.lines_ = []
         for number, color in zip(range(self.means.shape[1]), SERIES, strict=False):

@@ -105,7 +105,7 @@ class RocCurveDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(4.8, 4.6)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         (self.chance_,) = ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
         self.lines_: list[Line2D] = []
@@ -224,7 +224,7 @@ class PrecisionRecallDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(4.8, 4.6)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         self.chance_ = ax.axhline(next(iter(self.samples.values())).share, color=FAINT, linewidth=1)
         self.lines_ = [

@@ -49,8 +49,8 @@ class Display(ABC):
         return Layout(4.8, 3.6)
 
     @abstractmethod
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
-        """Draw on the axes, and keep the artists as attributes."""
+    def _draw(self, *args: Any, **options: Any) -> None:
+        """Draw on the given list of axes, and keep the artists as attributes."""
 
     def plot(self, ax: Any = None, **options: Any) -> Self:
         """Draw the picture.

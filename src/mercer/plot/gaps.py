@@ -118,7 +118,7 @@ class GapDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(8.0, 3.6 + 0.22 * max(0, self._legend_shape()[0] - 2), 1, 2, {"sharey": True})
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         from matplotlib.ticker import NullFormatter
 
         with_values = any(len(set(curve.kernel_values)) > 2 for curve in self.drawn)

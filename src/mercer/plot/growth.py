@@ -104,7 +104,7 @@ class LearningCurveDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(4.8, 3.0)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         self.fold_lines_ = [
             ax.plot(self.rows, one, "-", color=MUTED, linewidth=0.7, alpha=0.6)[0]
@@ -205,7 +205,7 @@ class TimeDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(4.8, 3.4)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         self.lines_ = [
             ax.plot(

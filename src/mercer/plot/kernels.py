@@ -95,7 +95,7 @@ class KernelDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(6.4, 3.0, 1, 2, {"width_ratios": [1.25, 1.0]})
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         line, plane = axes
         self.lines_ = [
             line.plot(self.x, values, linestyle=style, color=color, label=formula(label), linewidth=1.6)[0]
@@ -203,7 +203,7 @@ class KernelMatrixDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(5.2, 4.0)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,), n = axes, len(self.values)
         self.image_, self.texts_, self.borders_ = None, [], []
         if n <= MAX_CELLS:

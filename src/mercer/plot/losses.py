@@ -72,7 +72,7 @@ class LossDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(6.2, 3.4)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         ax.axvline(0.0, color=FAINT, linewidth=1)
         self.lines_ = [

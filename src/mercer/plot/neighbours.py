@@ -104,7 +104,7 @@ class VoronoiDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(5.6, 4.2)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         from matplotlib.collections import LineCollection, PolyCollection
 
         (ax,) = axes
@@ -120,7 +120,7 @@ class VoronoiDisplay(Display):
         self.points_ = [
             ax.scatter(
                 self.points[self.codes == number, 0], self.points[self.codes == number, 1], s=24, linewidths=0.5,
-                color=SERIES[number], marker=MARKERS[number], edgecolors="white", zorder=3, label=label,
+                color=SERIES[number], marker=MARKERS[number], edgecolors=text_color(), zorder=3, label=label,
             )
             for number, label in enumerate(self.labels)
         ]  # fmt: skip

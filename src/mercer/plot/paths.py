@@ -102,7 +102,7 @@ class PathDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(4.4, 3.8)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         self.contours_ = ax.contour(self.x, self.y, self.values, 12, colors=FAINT, linestyles="-", linewidths=1.0)
         (self.line_,) = ax.plot(*self.points.T, "-o", color=SERIES[0], markersize=3, linewidth=1.5)

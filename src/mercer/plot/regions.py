@@ -208,7 +208,7 @@ class DecisionRegionDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(6.4 if options.get("legend", True) else 4.4, 4.2)
 
-    def _draw(self, axes: list[Axes], *, legend: bool = True) -> None:  # type: ignore[override]
+    def _draw(self, axes: list[Axes], *, legend: bool = True) -> None:
         (ax,) = axes
         self.boundary_: QuadContourSet | None = None
         self.margins_: QuadContourSet | None = None
@@ -283,7 +283,7 @@ class DecisionRegionDisplay(Display):
     def _draw_points(self, ax: Axes) -> list[PathCollection]:
         if self.points is None:
             return []
-        style = {"s": 22 * max(_scale(ax), 0.7), "linewidths": 0.5, "edgecolors": "white", "zorder": 3}
+        style = {"s": 22 * max(_scale(ax), 0.7), "linewidths": 0.4, "edgecolors": text_color(), "zorder": 3}
         if self.kind == "regression" and self.targets is not None:
             low, high = self._range()
             style |= {"c": self.targets, "cmap": shades(), "vmin": low, "vmax": high, "edgecolors": text_color()}

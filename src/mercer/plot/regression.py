@@ -105,7 +105,7 @@ class PredictionErrorDisplay(Display):
             else Layout(5.2, 3.6)
         )
 
-    def _draw(self, axes: list[Axes], *, kind: Kind = "actual_vs_predicted") -> None:  # type: ignore[override]
+    def _draw(self, axes: list[Axes], *, kind: Kind = "actual_vs_predicted") -> None:
         self.points_: list[Line2D] = []
         self.tube_: list[Artist] = []
         self.bars_: list[Artist] = []
@@ -265,7 +265,7 @@ class TubeDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(6.6, 3.6)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         self.tube_ = None
         if self.epsilon:

@@ -152,7 +152,7 @@ class SearchDisplay(Display):
             {"sharex": True, "height_ratios": heights},
         )  # fmt: skip
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         from matplotlib.patches import Rectangle
 
         scores = np.array([cell.score for cell in self.cells])

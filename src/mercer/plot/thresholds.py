@@ -74,7 +74,7 @@ class ThresholdDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(5.2, 3.6)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,), curve = axes, self.curve
         inner = curve.thresholds[1:-1] if curve.thresholds.size > 2 else np.zeros(1)
         shown = [value for value in self.marks.values() if np.isfinite(value)]
@@ -173,7 +173,7 @@ class CalibrationDisplay(Display):
     def _layout(self, **options: Any) -> Layout:
         return Layout(4.8, 4.6)
 
-    def _draw(self, axes: list[Axes], **options: Any) -> None:
+    def _draw(self, axes: list[Axes]) -> None:
         (ax,) = axes
         (self.diagonal_,) = ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
         self.lines_, self.intervals_ = [], []
