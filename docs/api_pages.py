@@ -36,7 +36,7 @@ TITLES = {
 @cache
 def packages():
     """Return the public packages by their full names, `mercer` first."""
-    public = [name for name in vars(mercer)["_MODULES"]]
+    public = [*vars(mercer)["_MODULES"], "studies", "studies.models", "studies.tables"]
     return {"mercer": mercer} | {f"mercer.{name}": import_module(f"mercer.{name}") for name in public}
 
 
@@ -45,11 +45,11 @@ def public_names(package):
     """Return the names in `__all__`; without it, those that `__init__` imports under their own names or defines."""
     if hasattr(package, "__all__"):
         return list(package.__all__)
-    names = []
-    for node in ast.parse(Path(package.__file__).read_text()).body:
-        if isinstance(node, ast.ImportFrom):
-            names += [one.asname for one in node.names if one.asname == one.name]
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+    tree = ast.parse(Path(package.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]  # those for type checkers too
+    names = [one.asname for node in imports for one in node.names if one.asname == one.name]
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.append(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             names += [one.id for one in getattr(node, "targets", [getattr(node, "target", None)])]

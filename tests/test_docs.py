@@ -18,6 +18,7 @@ pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src/mercer"
+PACKAGES = [*vars(mercer)["_MODULES"], "studies", "studies.models", "studies.tables"]  # whose names are public
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)\)")
 ENTRY = re.compile(r"^(?:-|\d+\.) \[([^\]]+)\]\(([^)#:]+\.md)\)", re.MULTILINE)
@@ -87,16 +88,16 @@ def reference(tmp_path, monkeypatch):
 
 def test_the_reference_has_every_public_name(reference):
     names = {f"mercer.{name}" for name in mercer.__all__}
-    for package in vars(mercer)["_MODULES"]:
+    for package in PACKAGES:
         module = importlib.import_module(f"mercer.{package}")
         public = getattr(module, "__all__", None) or re.findall(
-            r"import \w+ as (\w+)$", Path(module.__file__).read_text(), re.M
+            r"import (\w+) as \1$", Path(module.__file__).read_text(), re.M
         )
         assert public
         names |= {f"{module.__name__}.{name}" for name in public}
     for name in names:
         package, _, short = name.rpartition(".")
-        entry = rf"^(   (mercer\.(\w+\.)?)?|\.\. py:data:: ){short}$"
+        entry = rf"^(   (mercer\.(\w+\.)*)?|\.\. py:data:: ){short}$"
         assert re.search(entry, reference[package], re.MULTILINE), name
 
 
@@ -104,9 +105,9 @@ def test_every_public_name_says_what_it_is(reference):
     for page in reference.values():
         for name, text in re.findall(r"^\.\. py:data:: (\w+)\n\n((?:   .*\n|\n)*)", page, re.MULTILINE):
             assert text.strip(), name
-    for package in ("mercer", *(f"mercer.{name}" for name in vars(mercer)["_MODULES"])):
+    for package in ("mercer", *(f"mercer.{name}" for name in PACKAGES)):
         module = importlib.import_module(package)
-        for name in re.findall(r"^   (?:mercer\.(?:\w+\.)?)?(\w+)$", reference[package], re.MULTILINE):
+        for name in re.findall(r"^   (?:mercer\.(?:\w+\.)*)?(\w+)$", reference[package], re.MULTILINE):
             assert (getattr(module, name).__doc__ or "").strip(), f"{package}.{name}"
 
 
