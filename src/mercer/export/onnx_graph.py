@@ -233,12 +233,12 @@ def _pass_of_one_row(op: Op, shape: tuple[int, ...], opset: int) -> GraphProto:
     The table is a state of the loop that does not change: onnx's evaluator is wrong without a state in onnx 1.18.
     """
     body = Nodes(opset, "pass_")
-    given, zero = "pass_table", body.constant(np.zeros(()))
+    given = "pass_table"
 
     def one(operation: str, *inputs: str, **attributes: Any) -> str:
         return body.add(operation, list(inputs), **attributes)[0]
 
-    apart = one("Sub", "pass_row", given)
+    apart = given if op is Op.MINIMUM else one("Sub", "pass_row", given)
     match op:
         case Op.SQDIST:
             terms = one("Mul", apart, apart)
@@ -247,11 +247,12 @@ def _pass_of_one_row(op: Op, shape: tuple[int, ...], opset: int) -> GraphProto:
         case Op.MINIMUM:
             terms = one("Min", "pass_row", given)
         case Op.HAMMING:
-            same = one("Equal", apart, zero)
+            same = one("Equal", apart, body.constant(np.zeros(())))
             terms = one("Cast", one("Not", same), to=TensorProto.DOUBLE)
         case Op.CHI2:
             both = one("Add", "pass_row", given)
-            divisor = one("Where", one("Equal", both, zero), body.constant(np.ones(())), both)
+            is_zero = one("Equal", both, body.constant(np.zeros(())))
+            divisor = one("Where", is_zero, body.constant(np.ones(())), both)
             terms = one("Div", one("Mul", apart, apart), divisor)
     total = one("ReduceSum", terms, body.constant(np.array([1])), keepdims=0)
     unchanged = one("Identity", given)
