@@ -7,9 +7,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
 
 import mercer
 from mercer import RBF, SVC, Linear, Polynomial
@@ -67,6 +70,18 @@ FOURIER = make_pipeline(mercer.RandomFourier(random_state=0, n_frequencies=9), m
 LANDMARKS = make_pipeline(mercer.Nystroem(n_components=8, random_state=0), mercer.LinearSVC())
 BASIS = make_pipeline(mercer.GaussianBasis(n_components=5, random_state=0), mercer.LinearSVC())
 PRODUCTS = make_pipeline(mercer.PolynomialBasis(2), mercer.LogisticRegression())
+COLUMNS = make_pipeline(
+    ColumnTransformer(
+        [
+            ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), [0, 2]),
+            ("levels", OneHotEncoder(handle_unknown="ignore", drop="first"), [1]),
+            ("nothing", "drop", [2]),
+        ],
+        remainder="passthrough",
+    ),
+    PCA(3, whiten=True),
+    SVC(probability=True),
+)
 HARMONIC = make_pipeline(mercer.PolynomialMap(2, coef0=1.0, basis="harmonic"), SVC(kernel="linear"))
 
 CASES = {f"kernel_{name}": (SVC(kernel=kernel, C=2.0), X, TWO) for name, kernel in KERNELS.items()} | {
@@ -105,6 +120,7 @@ CASES = {f"kernel_{name}": (SVC(kernel=kernel, C=2.0), X, TWO) for name, kernel 
     "landmarks": (LANDMARKS, X, TWO),
     "basis": (BASIS, X, TWO),
     "products": (PRODUCTS, X, THREE),
+    "columns": (COLUMNS, X, THREE),
     "product_map": (HARMONIC, X, TWO),
     "search": (GridSearchCV(SVC(), {"C": [1.0, 10.0]}, cv=2), X, THREE),
     "svr": (mercer.SVR(), X, NUMBERS),

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
-from sklearn.decomposition import PCA
+from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
 from export_cases import CASES, NUMBERS, TABLES, TEXT, THREE, TWO, X, close, expected, fitted, rows
@@ -70,13 +70,38 @@ def test_no_operator_is_of_single_precision():
     )
 
 
+def graphs(graph):
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from graphs(attribute.g)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_every_constant_is_used_once_it_is_there(name):
+    """A runtime warns of constants that no operation reads."""
+    for graph in graphs(to_onnx(fitted(name)).graph):
+        used = {one for node in graph.node for one in node.input}
+        assert {one.name for one in graph.initializer} <= used
+
+
 FOREIGN = {
-    "pca": (make_pipeline(PCA(3), SVC(probability=True)), TEXT[THREE]),
-    "scaler": (make_pipeline(StandardScaler(), PCA(2), mercer.LinearSVC()), TWO),
-    "map": (make_pipeline(PCA(3), mercer.RandomFourier(random_state=0), mercer.SVR()), NUMBERS),
-    "nested": (make_pipeline(make_pipeline(PCA(3), StandardScaler()), mercer.OneClassSVM()), None),
+    "svd": (make_pipeline(TruncatedSVD(3, random_state=0), SVC(probability=True)), TEXT[THREE]),
+    "scaler": (make_pipeline(StandardScaler(), TruncatedSVD(2, random_state=0), mercer.LinearSVC()), TWO),
+    "map": (
+        make_pipeline(TruncatedSVD(3, random_state=0), mercer.RandomFourier(random_state=0), mercer.SVR()),
+        NUMBERS,
+    ),
+    "nested": (
+        make_pipeline(make_pipeline(TruncatedSVD(3, random_state=0), StandardScaler()), mercer.OneClassSVM()),
+        None,
+    ),
     "columns": (
-        make_pipeline(ColumnTransformer([("a", StandardScaler(), [0, 1]), ("b", "passthrough", [3])]), mercer.NuSVR()),
+        make_pipeline(
+            ColumnTransformer([("a", TruncatedSVD(1, random_state=0), [0, 1]), ("b", "passthrough", [3])]),
+            mercer.NuSVR(),
+        ),
         NUMBERS,
     ),
 }
@@ -132,3 +157,20 @@ def test_columns_without_a_formula_are_named():
     neighbours = mercer.fit_model(table.drop(columns="day"), "y", mercer.KernelNeighborsClassifier())
     with pytest.raises(NotExportableError, match="export the estimator itself"):
         to_onnx(neighbours)
+
+
+def test_columns_of_several_types_are_inputs_of_their_own():
+    frame = pd.DataFrame({"a": X[:, 0], "b": TEXT[THREE], "c": X[:, 2], "d": THREE})
+    steps = [("a", StandardScaler(), ["a", "c"]), ("b", OneHotEncoder(handle_unknown="ignore"), ["b"])]
+    pipeline = make_pipeline(ColumnTransformer(steps, remainder="passthrough"), SVC(probability=True)).fit(frame, TWO)
+    session = ort.InferenceSession(to_onnx(pipeline, rows=frame).SerializeToString())
+    rows_of_columns = {one.name: frame[[one.name]].to_numpy() for one in session.get_inputs()}
+    label, probabilities = session.run(["label", "probabilities"], rows_of_columns)
+    assert label.tolist() == pipeline.predict(frame).tolist()
+    assert close(probabilities, pipeline.predict_proba(frame))
+
+
+def test_missing_numbers_are_imputed():
+    rows_with_gaps = NEW.copy()
+    rows_with_gaps[::3, 0] = rows_with_gaps[::4, 2] = np.nan
+    check(run(to_onnx(fitted("columns")), rows_with_gaps), fitted("columns"), rows_with_gaps)

@@ -13,6 +13,7 @@ OTHERS = {  # what is of other libraries
     "svc_sparse": "scipy.sparse.",
     "sparsified": "scipy.sparse.",
     "product_map": "scipy.sparse.",
+    "columns": "numpy.dtype",
     "search": "sklearn.",
     "kernel_centered": "numpy.dtype",  # of the rows that the kernel is centred on
     "kernel_normalized_centered": "numpy.dtype",

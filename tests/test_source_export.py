@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import svm
-from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, OneHotEncoder
 
 import mercer
-from export_cases import CASES, TABLES, TWO, X, close, expected, fitted, rows
+from export_cases import CASES, TABLES, TEXT, THREE, TWO, X, close, expected, fitted, rows
 from mercer import RBF, SVC, to_c, to_javascript
 from mercer.export import NotExportableError
 from mercer.kernels import FeatureKernel
@@ -140,8 +140,10 @@ def test_what_cannot_be_written_is_named():
         to_c(SVC(kernel=FeatureKernel(np.sin) * RBF(1.0)).fit(X, TWO))
     with pytest.raises(NotExportableError, match=r"Precomputed.*has no formula"):
         to_c(SVC(kernel="precomputed").fit(X @ X.T, TWO))
-    with pytest.raises(NotExportableError, match=r"PCA has no formula here.*StandardScaler.*skl2onnx"):
-        to_javascript(make_pipeline(PCA(2), SVC()).fit(X, TWO))
+    with pytest.raises(NotExportableError, match=r"Normalizer has no formula here.*StandardScaler.*skl2onnx"):
+        to_javascript(make_pipeline(Normalizer(), SVC()).fit(X, TWO))
+    with pytest.raises(NotExportableError, match=r"OneHotEncoder has a formula for categories that are numbers"):
+        to_c(make_pipeline(OneHotEncoder(), SVC()).fit(TEXT[THREE][:, None], TWO))
     with pytest.raises(NotExportableError, match=r"SVC has no formula; the classifiers"):
         to_c(svm.SVC().fit(X, TWO))
     with pytest.raises(NotFittedError):

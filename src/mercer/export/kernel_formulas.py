@@ -24,6 +24,7 @@ from mercer.export.formula import (
 )
 from mercer.kernels import Centered, Exp, Kernel, Normalized, On, Op
 from mercer.kernels.algebra import Composite
+from mercer.kernels.kernel import restored_rows
 from mercer.kernels.program import OVERLAPS, PASSES, Program
 from mercer.kernels.transforms import ZERO_SHARE
 from mercer.kernels.views import After, Column, Columns, Directions, Projected, View, seen
@@ -163,6 +164,14 @@ def kernel_sum(
     every = concatenate([*parts, constant(0.0)])
     first, second = np.where(places < 0, width, places)
     return columns(every, first) + columns(every, second) + constant(biases)
+
+
+def rows_of(kernel: Kernel, stored: Any) -> Vectors:
+    """Return stored rows of numbers, such as support vectors."""
+    rows = restored_rows(kernel, stored)
+    if not isinstance(rows, Vectors):
+        raise NotExportableError(f"{kernel!r} has no formula of the columns of a row: its rows are not numbers.")
+    return rows
 
 
 def program_of(kernel: Kernel) -> Program:

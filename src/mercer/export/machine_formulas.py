@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._typing import FloatArray
 from mercer._version import __version__
-from mercer.data import Vectors
 from mercer.estimators import SVDD, KernelNeighborsClassifier, RBFNetworkClassifier
 from mercer.estimators._dual import DualMachine
 from mercer.estimators._every_row import EveryRowMachine
@@ -25,30 +22,20 @@ from mercer.export.formula import (
     Input,
     Node,
     Votes,
-    apply,
-    columns,
-    concatenate,
     constant,
     is_not_negative,
-    join,
     linear,
     pairs,
     place_of_largest,
     total,
 )
-from mercer.export.kernel_formulas import NotExportableError, RowFormulas, kernel_sum, program_of
+from mercer.export.kernel_formulas import NotExportableError, RowFormulas, kernel_sum, program_of, rows_of
+from mercer.export.step_formulas import transformed
 from mercer.export.table_formulas import is_table_model, table_outputs
-from mercer.features import GaussianBasis, Nystroem, PolynomialBasis, PolynomialMap, RandomFourier
 from mercer.kernels import RBF, Kernel, Linear, Op
-from mercer.kernels.kernel import restored_rows
 
 MACHINES = (DualMachine, EveryRowMachine, LinearMachine, KernelNeighborsClassifier, RBFNetworkClassifier)
 """Machines that have a formula if their kernel has one."""
-
-FEATURE_MAPS = (GaussianBasis, Nystroem, PolynomialBasis, PolynomialMap, RandomFourier)
-"""Feature maps that have a formula."""
-
-_SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,70 +149,6 @@ def final_model(model: Any) -> Any:
     return model
 
 
-def transformed(step: Any, row: Node) -> Node:
-    """Return the columns that a fitted transformer makes of a row.
-
-    Raises
-    ------
-    NotExportableError
-        If the transformer has no formula.
-    """
-    if step is None or (isinstance(step, str) and step == "passthrough"):
-        return row
-    if isinstance(step, Pipeline):
-        for _, inner in step.steps:
-            row = transformed(inner, row)
-        return row
-    check_is_fitted(step)
-    match step:
-        case StandardScaler():
-            return _scaled(row, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
-        case RobustScaler():
-            centre = step.center_ if step.with_centering else None
-            return _scaled(row, centre, step.scale_ if step.with_scaling else None)
-        case MaxAbsScaler():
-            return _scaled(row, None, step.scale_)
-        case MinMaxScaler():
-            scaled = row * constant(step.scale_) + constant(step.min_)
-            if not step.clip:
-                return scaled
-            low, high = step.feature_range
-            return join("smaller", join("larger", scaled, low), high)
-        case GaussianBasis():
-            return RowFormulas(row).values(step.kernel_, _rows(step.kernel_, step.centers_))
-        case Nystroem():
-            values = RowFormulas(row).values(step.kernel_, _rows(step.kernel_, step.components_))
-            return linear(values, step.normalization_.T)
-        case RandomFourier():
-            waves = linear(row, step.frequencies_)
-            return concatenate([apply("cos", waves), apply("sin", waves)]) * (1.0 / len(step.frequencies_) ** 0.5)
-        case PolynomialBasis() | PolynomialMap():
-            return _products(step, row)
-    names = ", ".join(one.__name__ for one in (*_SCALERS, *FEATURE_MAPS))
-    raise NotExportableError(
-        f"{type(step).__name__} has no formula here; the steps before a machine may be {names}. to_onnx also takes "
-        "what skl2onnx converts."
-    )
-
-
-def _scaled(row: Node, centre: FloatArray | None, scale: FloatArray | None) -> Node:
-    if centre is not None:
-        row = row - constant(centre)
-    return row if scale is None else row / constant(scale)
-
-
-def _products(step: Any, row: Node) -> Node:
-    """Return the columns of a polynomial feature map: products of columns, times factors."""
-    factors = step.column_products()
-    ones = concatenate([row, constant(1.0)])
-    degree = max((len(one) for one, _ in factors), default=0)
-    products: Node = constant(np.array([scale for _, scale in factors]))
-    for k in range(degree):
-        products = products * columns(ones, [one[k] if k < len(one) else row.width for one, _ in factors])
-    rotation = getattr(step, "_rotation", None)
-    return products if rotation is None else linear(products, rotation.toarray().T)
-
-
 def machine_outputs(machine: Any, row: Node) -> Outputs:
     """Return the formulas of a fitted machine's results for a row.
 
@@ -243,7 +166,7 @@ def machine_outputs(machine: Any, row: Node) -> Outputs:
         raise NotExportableError(f"{type(machine).__name__} has no formula; {names} have one, alone or in a Pipeline.")
     check_is_fitted(machine)
     if isinstance(machine, RBFNetworkClassifier):
-        centres = RowFormulas(row).values(machine.kernel_, _rows(machine.kernel_, machine.centers_))
+        centres = RowFormulas(row).values(machine.kernel_, rows_of(machine.kernel_, machine.centers_))
         return machine_outputs(machine.machine_, centres)
     if isinstance(machine, KernelNeighborsClassifier):
         return _neighbour_outputs(machine, row)
@@ -273,18 +196,11 @@ def _raw_values(machine: Any, row: Node) -> tuple[Node, RowFormulas]:
         return linear(row, normals) + constant(biases), formulas
     kernel = machine.kernel_
     is_dual = isinstance(machine, DualMachine)
-    vectors = _rows(kernel, machine.support_vectors_ if is_dual else machine.X_fit_)
+    vectors = rows_of(kernel, machine.support_vectors_ if is_dual else machine.X_fit_)
     biases = machine.intercept_ if is_dual else machine._bias
     if isinstance(machine, NoveltyDetector):
         biases = np.zeros(1)
     return kernel_sum(formulas, kernel, vectors, machine._coefficients, biases), formulas
-
-
-def _rows(kernel: Kernel, stored: Any) -> Vectors:
-    rows = restored_rows(kernel, stored)
-    if not isinstance(rows, Vectors):
-        raise NotExportableError(f"{kernel!r} has no formula of the columns of a row: its rows are not numbers.")
-    return rows
 
 
 def _novelty_outputs(machine: Any, raw: Node, formulas: RowFormulas) -> Outputs:
@@ -297,7 +213,7 @@ def _novelty_outputs(machine: Any, raw: Node, formulas: RowFormulas) -> Outputs:
 
 def _neighbour_outputs(machine: KernelNeighborsClassifier, row: Node) -> Outputs:
     formulas, kernel = RowFormulas(row), machine.kernel_
-    prototypes = _rows(kernel, machine.X_fit_)
+    prototypes = rows_of(kernel, machine.X_fit_)
     if isinstance(kernel, RBF | Linear):  # distances between the rows have the same order, and more digits
         away = pairs(Op.SQDIST, row, prototypes.dense())
     else:

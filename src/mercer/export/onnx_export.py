@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def to_onnx(model: Any, *, target_opset: int | None = None) -> Any:
+def to_onnx(model: Any, *, target_opset: int | None = None, rows: Any = None) -> Any:
     """Return an ONNX model that computes what a fitted machine predicts, in double precision.
 
     It needs the packages of ``pip install "mercer[onnx]"``.
@@ -19,12 +19,15 @@ def to_onnx(model: Any, *, target_opset: int | None = None) -> Any:
         that skl2onnx converts.
     target_opset : int, optional
         Version of ONNX's operators, at least 13; by default 18.
+    rows : DataFrame or ndarray, optional
+        Some rows like those of the fit. They are needed if a step reads text, or columns of several types: every
+        column of a data frame becomes an input of its name and type, by skl2onnx.
 
     Returns
     -------
     onnx.ModelProto
-        Its input is "X", doubles of shape (m, n_features). The outputs of a classifier are "label" (m,),
-        "probabilities" (m, n_classes) if it has them, and "scores", its decision function as a table. Those of a
+        Without `rows`, its input is "X", doubles of shape (m, n_features). The outputs of a classifier are "label"
+        (m,), "probabilities" (m, n_classes) if it has them, and "scores", its decision function as a table. Those of a
         novelty detector are "label" and "scores", and that of a regressor is "variable" (m, n_targets).
 
     Raises
@@ -57,7 +60,7 @@ def to_onnx(model: Any, *, target_opset: int | None = None) -> Any:
     >>> session.run(None, {"X": np.array([[0.5]])})  # doctest: +SKIP
     [array([[0.5]])]
     """
-    return _models().onnx_model(model, target_opset)
+    return _models().onnx_model(model, target_opset, rows)
 
 
 def register_with_skl2onnx() -> None:

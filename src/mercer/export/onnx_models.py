@@ -22,14 +22,13 @@ from mercer._version import __version__
 from mercer.export.formula import Input, Node
 from mercer.export.kernel_formulas import NotExportableError
 from mercer.export.machine_formulas import (
-    FEATURE_MAPS,
     MACHINES,
     MachineFormula,
     final_model,
     machine_formula,
-    transformed,
 )
 from mercer.export.onnx_graph import LEAST_OPSET, Graph, Nodes, Tensors
+from mercer.export.step_formulas import FEATURE_MAPS, transformed
 
 _OPSET = 18
 _OPTIONS = {"zipmap": [True, False, "columns"]}  # skl2onnx sets it for every classifier; outputs are arrays always
@@ -91,11 +90,13 @@ def _labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.array([str(one) for one in classes.tolist()], dtype=object)
 
 
-def onnx_model(model: Any, opset: int | None) -> onnx.ModelProto:
+def onnx_model(model: Any, opset: int | None, rows: Any = None) -> onnx.ModelProto:
     """Return the ONNX model of a fitted machine, pipeline or search; see `mercer.to_onnx`."""
     version = _OPSET if opset is None else opset
     if version < LEAST_OPSET:
         raise ValueError(f"target_opset must be at least {LEAST_OPSET}, got {version}.")
+    if rows is not None:
+        return _through_skl2onnx(final_model(model), version, rows)
     try:
         formula = machine_formula(model)
     except NotExportableError:
@@ -123,9 +124,11 @@ def onnx_model(model: Any, opset: int | None) -> onnx.ModelProto:
     return built
 
 
-def _through_skl2onnx(pipeline: Any, version: int) -> onnx.ModelProto:
+def _through_skl2onnx(pipeline: Any, version: int, rows: Any = None) -> onnx.ModelProto:
     """Return the ONNX model of a pipeline whose other steps skl2onnx converts."""
     register()
+    if rows is not None:
+        return skl2onnx.to_onnx(pipeline, rows[:1], target_opset=version)
     for _, step in pipeline.steps[:-1]:
         if type(step) in FEATURE_MAPS:
             transformed(step, Input(int(step.n_features_in_)))  # raises the error that names what has no formula
