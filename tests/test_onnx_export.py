@@ -162,7 +162,8 @@ def test_columns_without_a_formula_are_named():
 def test_columns_of_several_types_are_inputs_of_their_own():
     frame = pd.DataFrame({"a": X[:, 0], "b": TEXT[THREE], "c": X[:, 2], "d": THREE})
     steps = [("a", StandardScaler(), ["a", "c"]), ("b", OneHotEncoder(handle_unknown="ignore"), ["b"])]
-    pipeline = make_pipeline(ColumnTransformer(steps, remainder="passthrough"), SVC(probability=True)).fit(frame, TWO)
+    pipeline = make_pipeline(ColumnTransformer([*steps, ("d", "passthrough", ["d"])]), SVC(probability=True))
+    pipeline.fit(frame, TWO)
     session = ort.InferenceSession(to_onnx(pipeline, rows=frame).SerializeToString())
     rows_of_columns = {one.name: frame[[one.name]].to_numpy() for one in session.get_inputs()}
     label, probabilities = session.run(["label", "probabilities"], rows_of_columns)
