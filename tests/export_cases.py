@@ -33,6 +33,8 @@ KERNELS = {
     "rational": k.RationalQuadratic(1.5),
     "cosine": k.Cosine(),
     "intersection": k.HistogramIntersection(),
+    "tanimoto": k.Tanimoto(),
+    "dice": k.Dice() * RBF(0.1),
     "bilinear": k.Bilinear(np.eye(P) + 0.3),
     "sum": RBF(0.3) + 0.2 * Linear() * k.Laplacian(0.1) + 1.0,
     "power": (Linear() + 1.0) ** 3,
