@@ -203,8 +203,12 @@ def is_of_others(app, what, name, obj, skip, options):
 def escape_marks(lines):
     """Escape the bars of |x - z| and the last _ of coef_ in prose, which would be substitutions and hyperlinks."""
     literal = None  # indentation of the paragraph that announces the literal block
+    is_session = False  # whether the line is of an interpreter session: from >>> to the next blank line
     for number, line in enumerate(lines):
         indent = len(_indent(line))
+        is_session = bool(line.strip()) and (is_session or line.lstrip().startswith(">>> "))
+        if is_session:
+            continue
         if literal is not None and (not line.strip() or indent > literal):
             continue
         literal = indent if line.rstrip().endswith("::") or line.lstrip().startswith(".. ") else None

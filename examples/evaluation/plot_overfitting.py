@@ -17,7 +17,8 @@ from mercer.plot import SERIES, LearningCurveDisplay, house_style
 
 X, y = make_moons(200, noise=0.3, random_state=0)
 new_X, new_y = make_moons(2000, noise=0.3, random_state=1)
-random = np.random.default_rng(0).permutation(y)
+rng = np.random.default_rng(0)
+random, new_random = rng.permutation(y), rng.permutation(new_y)
 gammas = np.geomspace(0.01, 1000, 11)
 true = [SVC(C=10.0, gamma=gamma).fit(X, y) for gamma in gammas]
 shuffled = [SVC(C=10.0, gamma=gamma).fit(X, random) for gamma in gammas]
@@ -25,7 +26,7 @@ lines = {
     "training rows": [machine.score(X, y) for machine in true],
     "new rows": [machine.score(new_X, new_y) for machine in true],
     "training rows, random labels": [machine.score(X, random) for machine in shuffled],
-    "new rows, random labels": [machine.score(new_X, new_y) for machine in shuffled],
+    "new rows, random labels": [machine.score(new_X, new_random) for machine in shuffled],
 }
 with house_style():
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")

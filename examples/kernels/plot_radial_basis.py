@@ -37,9 +37,9 @@ with house_style():
     right.set(title="all weights 1: density estimates", xlabel="x")
     right.set_ylim(-3.2, 5.2)
     right.legend(loc="upper left", fontsize="small")
-    for ax in (left, right):
+    for ax in (left, right):  # the rows, on the line of 0
         for kind, marker in ((0, "o"), (1, "^")):
-            ax.plot(x[y == kind], np.full(np.sum(y == kind), ax.get_ylim()[0]), marker, color=MUTED, clip_on=False)
+            ax.plot(x[y == kind], np.zeros(np.sum(y == kind)), marker, color=MUTED, markersize=5)
 bumps = machine.dual_coef_ @ np.exp(-((machine.support_vectors_ - line.T) ** 2) / (2 * 0.6**2)) + machine.intercept_
 difference = np.abs(bumps[0] - machine.decision_function(line)).max()
 print(f"the sum of {len(machine.support_)} bumps and f differ by {difference:.1e}")

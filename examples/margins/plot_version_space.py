@@ -52,7 +52,8 @@ with house_style():
     errors = np.sum(signs != np.where(y == 1, 1, -1)[:, None, None], axis=0).T
     shades = ["white", *((SERIES[0], share) for share in (0.15, 0.3, 0.5, 0.8))]
     image = right.contourf(angles, offsets, errors, [-0.5, 0.5, 2.5, 5.5, 10.5, 30.5], colors=shades)
-    figure.colorbar(image, ax=right, label="errors")
+    bar = figure.colorbar(image, ax=right, label="errors", ticks=[0, 1.5, 4, 8, 20.5])
+    bar.ax.set_yticklabels(["0", "1–2", "3–5", "6–10", "11–30"])
     machine = SVC(C=np.inf, kernel="linear").fit(X, y)
     w = machine.coef_[0]
     best = np.rad2deg(np.arctan2(w[1], w[0])), -machine.intercept_[0] / np.linalg.norm(w)

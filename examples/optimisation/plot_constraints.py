@@ -59,5 +59,7 @@ with house_style():
         axes.annotate("", end, (0.5, 0.5), arrowprops={"arrowstyle": "->", "color": color, "lw": 2})
         axes.annotate(name, end, color=color, xytext=(5, -12), textcoords="offset points")
     axes.set(aspect="equal", xlabel="x₁", ylabel="x₂", xlim=(-0.6, 1.4), ylim=(-0.6, 1.4))
+    axes.set_xticks([-0.5, 0, 0.5, 1])
+    axes.set_yticks([-0.5, 0, 0.5, 1])
     axes.legend(loc="lower left")
 plt.show()
