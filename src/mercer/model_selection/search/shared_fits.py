@@ -46,7 +46,7 @@ from mercer.model_selection.search.single_precision import holds, rounding_shows
 from mercer.solvers import Interruption, Progress
 from mercer.solvers.progress import most_steps
 
-_WORTH_A_MATRIX = 3  # penalties from which a matrix for each fold is faster than values where they are needed
+_WORTH_A_MATRIX = 4  # penalties from which a matrix for each fold is faster than values where they are needed
 _MANY_ROWS = 2000  # rows of a fold up to which a matrix is fast in any case
 _LIMITS = ("callback", "max_seconds", "max_iter")
 
