@@ -69,9 +69,11 @@ html_logo = html_favicon = "pictures/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {"docs/glossary": []}
+toc_object_entries_show_parents = "hide"  # the column of a page's contents is narrow
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    "logo": {"text": "mercer"},
     "show_prev_next": True,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
