@@ -82,11 +82,16 @@ class Constant(Node):
 
 @dataclass(frozen=True, eq=False)
 class Pairs(Node):
-    """A pass of a kernel program: an inner product or a distance to every row of a table, (width, of.width)."""
+    """A pass of a kernel program: an inner product or a distance to every row of a table, (width, of.width).
+
+    `by_products` says that squared distances may be computed from inner products of the rows minus their mean, which
+    is faster with matrices: the rounding of this does not matter to the kernel.
+    """
 
     op: Op
     of: Node
     table: FloatArray
+    by_products: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,12 +182,12 @@ def constant(values: npt.ArrayLike) -> Constant:
     return Constant(array.size, array)
 
 
-def pairs(op: Op, of: Node, table: npt.ArrayLike) -> Node:
+def pairs(op: Op, of: Node, table: npt.ArrayLike, *, by_products: bool = False) -> Node:
     """Return the values of a pass between the row and every row of a table."""
     rows = np.ascontiguousarray(table, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != of.width:
         raise ValueError(f"the table of a pass must have {of.width} columns, got shape {rows.shape}")
-    return Pairs(len(rows), op, of, rows)
+    return Pairs(len(rows), op, of, rows, by_products)
 
 
 def linear(of: Node, coefficients: npt.ArrayLike) -> Node:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 
+from mercer._typing import FloatArray
 from mercer.export.formula import (
     Choice,
     Columns,
@@ -160,8 +161,19 @@ class Tensors:
         row = self.of(node.of)
         if node.op is Op.DOT:
             return self._one("MatMul", [row, self._numbers(node.table.T)])
+        if node.by_products:
+            return self._distances_by_products(row, node.table)
         body = _pass_of_one_row(node.op, node.table.shape, self.graph.opset)
         return self.graph.add("Scan", [self._numbers(node.table), row], 2, num_scan_inputs=1, body=body)[1]
+
+    def _distances_by_products(self, row: str, table: FloatArray) -> str:
+        """Return squared distances to all rows of a table, from products of the rows minus the mean of the table."""
+        centre = table.mean(axis=0)
+        moved, moved_table = self._one("Sub", [row, self._numbers(centre[None])]), table - centre
+        lengths = np.einsum("ij,ij->i", moved_table, moved_table)
+        sums = self._one("Add", [self._sum(self._one("Mul", [moved, moved]), 1), self._numbers(lengths[None])])
+        products = self._one("MatMul", [moved, self._numbers(2.0 * moved_table.T)])
+        return self._one("Max", [self._one("Sub", [sums, products]), self._numbers(0.0)])
 
     def _pointwise(self, node: Pointwise, tensor: str) -> str:
         match node.function:
