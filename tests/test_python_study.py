@@ -114,6 +114,17 @@ def test_a_result_as_data(actual, tmp_path):
     assert len(frame) == len(actual.contenders)
 
 
+def test_parts_of_a_result_print_as_short_texts(actual):
+    for name in ("search", "examination", "column_choice", "arranged", "insight", "model", "opening", "sealed"):
+        part = getattr(actual, name)
+        assert len(repr(part)) < 1000, name
+        assert len(repr(part).splitlines()) < 12, name
+    assert len(actual.search.to_frame()) == len(actual.search.cells)
+    assert actual.column_choice.to_frame()["column"].tolist() == ["age", "dose", "ward"]
+    assert actual.insight.to_frame()["column"].tolist()[0] == "age"
+    assert len(actual.examination.to_frame()) == len(actual.examination.findings)
+
+
 def test_a_folder_is_written_as_by_the_shell(actual, tmp_path):
     folder = actual.save(tmp_path / "study")
     assert sorted(path.name for path in folder.iterdir()) == ["model.mercer", "report.html"]

@@ -154,6 +154,24 @@ def test_the_signature_is_that_of_its_parameters():
     assert set(names) == set(KernelSearchCV(SVC()).get_params(deep=False))
 
 
+def test_results_of_a_search_as_a_frame_and_a_card():
+    search = KernelSearchCV(SVC(), {"C": [1e-3, 1.0], "gamma": [0.1, 1.0]}, cv=3)
+    for other in (search, KernelSearchCV(SVC()), KernelSearchCV(SVC(), C="zoom"), KernelSearchCV(SVC(), {"c": []})):
+        assert "fitted</b>" not in other._repr_mimebundle_()["text/html"]
+    frame = search.fit(X, y).to_frame()
+    assert len(frame) == 4
+    assert frame["params"][0] == search.best_params_
+    assert frame["rank_test_score"].is_monotonic_increasing
+    page = search._repr_mimebundle_()["text/html"]
+    for text in ("settings tried", "cross-validated score", "support vectors", "above the optimum", "sharing"):
+        assert text in page
+    with pytest.raises(AttributeError, match=r"write SVC\(\.\.\., probability=True\)"):
+        search.predict_proba(X)
+    assert not hasattr(search, "predict_log_proba")
+    likely = KernelSearchCV(SVC(probability=True), {"C": [1.0]}, cv=3).fit(X, y)
+    np.testing.assert_array_equal(likely.predict_proba(X), likely.best_estimator_.predict_proba(X))
+
+
 def test_progress_of_a_search(capsys):
     reports = []
     search = KernelSearchCV(SVC(), {"C": [1.0, 10.0]}, cv=3, verbose=1, callback=reports.append).fit(X, y)

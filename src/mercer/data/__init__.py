@@ -31,6 +31,7 @@ from mercer.data.reading import Limits as Limits
 from mercer.data.reading import Reading as Reading
 from mercer.data.reading import ReadingOptions as ReadingOptions
 from mercer.data.result import Result as Result
+from mercer.data.result import columns_of_rows as columns_of_rows
 from mercer.data.rows import Data, Vectors
 from mercer.data.rows import parts as parts
 from mercer.data.spelling import in_one_spelling as in_one_spelling

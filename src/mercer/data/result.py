@@ -42,14 +42,18 @@ class Result:
         ImportError
             If neither is installed.
         """
-        columns = dict(self._columns())
-        for package in ("pandas", "polars"):
-            try:
-                return import_module(package).DataFrame(columns)
-            except ModuleNotFoundError as error:
-                if error.name != package:
-                    raise
-        raise ImportError("to_frame() makes a data frame of pandas or polars: install one with pip install pandas")
+        return frame_of(dict(self._columns()))
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]]) -> Any:
+    """Return columns as a data frame of pandas, or of polars if pandas is not installed; ImportError without both."""
+    for package in ("pandas", "polars"):
+        try:
+            return import_module(package).DataFrame(columns)
+        except ModuleNotFoundError as error:
+            if error.name != package:
+                raise
+    raise ImportError("to_frame() makes a data frame of pandas or polars: install one with pip install pandas")
 
 
 def columns_of_fields(result: Any) -> dict[str, Sequence[Any]]:

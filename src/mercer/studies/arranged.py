@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import Table, TableError, check_choice, hashes_of_each, text_hash
+from mercer.data import Result, Table, TableError, check_choice, hashes_of_each, text_hash
 from mercer.model_selection import Arrangement, EqualRows, InTime, Together, content_ranks, equal_rows
 from mercer.studies.examination import NearCopies, near_copies
 from mercer.studies.tables import DateOrder, Labels, Truth, times_of
@@ -22,8 +22,8 @@ TIME = "it is the order of the rows in time"
 """Reasons why the columns that arrange the rows are not used to predict."""
 
 
-@dataclass(frozen=True, eq=False)
-class Arranged:
+@dataclass(frozen=True, eq=False, repr=False)
+class Arranged(Result):
     """The arrangement of the rows of a study, and what it comes from.
 
     Attributes
@@ -48,6 +48,15 @@ class Arranged:
     copies: Copies
     near: NearCopies | None = None
     named: npt.NDArray[np.int64] | None = None
+
+    def __str__(self) -> str:
+        given = [f"{name}={value!r}" for name, value in (("groups", self.groups), ("time", self.time)) if value]
+        return f"Arranged({', '.join([*given, f'copies {self.copies}'])})"
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the unit of each row, within which rows stay together."""
+        units = self.units
+        return {"unit": list(range(len(self.equal.groups))) if units is None else units.tolist()}
 
     @property
     def keeps_copies(self) -> bool:

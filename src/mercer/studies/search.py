@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from mercer import KernelSearchCV, StoppedError
 from mercer.certificates import Status
+from mercer.data import Result, columns_of_rows
 from mercer.model_selection import Round, round_sizes
 from mercer.solvers import Interruption, Progress, StageProgress
 from mercer.studies.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, gamma_of, usual_gamma
@@ -29,8 +30,8 @@ _LAST_RESORT_ROWS = 1000  # training rows of a fold; five fits of a linear machi
 _SIGN_OF_LIFE_SECONDS = 0.25
 
 
-@dataclass(frozen=True)
-class SearchResult:
+@dataclass(frozen=True, repr=False)
+class SearchResult(Result):
     """All candidates that were judged.
 
     Attributes
@@ -67,6 +68,16 @@ class SearchResult:
     n_linear_first: int = 0
     n_in_folds: int | None = None
     chosen: Cell | None = None
+
+    def __str__(self) -> str:
+        best = self.best
+        return f"SearchResult({len(self.cells)} candidates; chosen: {best.place}, {best.figure:.4g})"
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each candidate."""
+        return {"candidate": [cell.place for cell in self.cells]} | columns_of_rows(
+            self.cells, ("C", "epsilon", "figure", "n_rows", "seconds")
+        )
 
     @property
     def best(self) -> Cell:

@@ -17,12 +17,15 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
+from mercer.data.offered import offered_if
+from mercer.data.result import frame_of
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._callbacks import SupportsCallbacks
+from mercer.estimators._card import WithCard
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._validation import check_square, check_verbose, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
@@ -47,7 +50,16 @@ from mercer.solvers.progress import StageProgress
 from mercer.solvers.progress_bar import reported
 
 
-class KernelSearchCV(SupportsCallbacks, BaseSearchCV):
+class NoGridError(ValueError, AttributeError):
+    """A search has no grid: the attribute `grid` is then missing, as the HTML picture by scikit-learn needs it."""
+
+
+def _check_offered(method: str) -> Callable[[Any], object]:
+    """Return a function that raises the error of the machine if it has no such method: it says what to do."""
+    return lambda search: getattr(getattr(search, "best_estimator_", search.estimator), method)
+
+
+class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
     """Cross-validated search over kernels, gamma and penalties, like scikit-learn's GridSearchCV but much faster.
 
     **Solves** for every setting and fold the problem of `estimator` on the fold's training rows, to its tolerance, and
@@ -273,11 +285,15 @@ class KernelSearchCV(SupportsCallbacks, BaseSearchCV):
             If an axis is empty or of something that the machine or all its kernels do not have, or its values are yet
             to be found.
         """
-        if zoomed := zooms(self):
-            raise ValueError(f'{zoomed[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
-        if callable(self.candidates):
-            raise ValueError('a function has no grid: after fit, cv_results_["params"] holds what was tried.')
-        return grids_of(self)
+        try:
+            if zoomed := zooms(self):
+                tried = 'after fit, cv_results_["params"] holds what was tried.'
+                raise ValueError(f'{zoomed[0]}="zoom" has no grid: {tried}')
+            if callable(self.candidates):
+                raise ValueError('a function has no grid: after fit, cv_results_["params"] holds what was tried.')
+            return grids_of(self)
+        except ValueError as error:
+            raise NoGridError(str(error)) from error
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> KernelSearchCV:
         """Try every setting on every fold, and train the best one on all rows.
@@ -354,6 +370,44 @@ class KernelSearchCV(SupportsCallbacks, BaseSearchCV):
             if hasattr(best, "feature_names_in_"):
                 self.feature_names_in_ = best.feature_names_in_
         return self
+
+    def to_frame(self) -> Any:
+        """Return `cv_results_` as a data frame of pandas, or of polars: a row for each setting, the best first.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ImportError
+            If neither is installed.
+        """
+        check_is_fitted(self, "cv_results_")
+        columns = {name: np.asarray(values).tolist() for name, values in self.cv_results_.items()}
+        metric = self.refit if self.multimetric_ and isinstance(self.refit, str) else "score"
+        ranks = columns.get(f"rank_test_{metric}", [0] * len(columns["params"]))
+        order = sorted(range(len(ranks)), key=ranks.__getitem__)
+        return frame_of({name: [values[place] for place in order] for name, values in columns.items()})
+
+    def _fit_facts(self) -> dict[str, str]:
+        if not hasattr(self, "cv_results_"):
+            return {}
+        tried = len(self.cv_results_["params"])
+        facts = {"settings tried": f"{tried:,}{f', ended by {self.stopped_}' if self.stopped_ else ''}"}
+        if hasattr(self, "best_score_"):
+            best = ", ".join(f"{name} = {value!r}" for name, value in self.best_params_.items())
+            facts |= {"best": best, "cross-validated score": f"{self.best_score_:.4g}"}
+        machine = machine_of(getattr(self, "best_estimator_", None))
+        return {**facts, **(machine._fit_facts() if isinstance(machine, WithCard) else {}), "sharing": self.reason_}
+
+    @offered_if(_check_offered("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probabilities of the best machine, (m, n_classes), if it has some."""
+        return super().predict_proba(X)
+
+    @offered_if(_check_offered("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of the probabilities of the best machine, if it has some."""
+        return super().predict_log_proba(X)
 
     def _heard(self, progress: StageProgress) -> bool:
         """Hand a report on to the callbacks, and return whether one asks to end the search."""

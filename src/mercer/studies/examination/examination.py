@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from mercer.data import Table
+from mercer.data import Result, Table, columns_of_rows
 from mercer.model_selection import equal_rows
 from mercer.studies.examination.averages import averages
 from mercer.studies.examination.codes import codes
@@ -32,8 +33,8 @@ from mercer.studies.time_budget import Deadline
 MAX_HISTOGRAMS = 60
 
 
-@dataclass(frozen=True, eq=False)
-class Examination:
+@dataclass(frozen=True, eq=False, repr=False)
+class Examination(Result):
     """What was found out about a table before anything is learnt from it.
 
     Attributes
@@ -61,6 +62,16 @@ class Examination:
     classes: tuple[str, ...]
     columns: tuple[Column, ...] = field(repr=False)
     left_out: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        count = f"{len(self.findings)} finding{'' if len(self.findings) == 1 else 's'}"
+        return "\n".join(
+            [f"Examination({self.n_rows:,} rows, {count})", *(f"  {one.sentence}" for one in self.findings)]
+        )
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each finding."""
+        return columns_of_rows(self.findings, ("weight", "kind", "columns", "sentence", "remedy"))
 
     def with_weight(self, weight: Weight) -> list[Finding]:
         """Return the findings that matter this much."""

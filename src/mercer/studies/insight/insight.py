@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import Table, listing
+from mercer.data import Result, Table, listing
 from mercer.studies.goal import Goal
 from mercer.studies.insight.cards import RowCard
 from mercer.studies.insight.column_importance import OTHER, Importance, column_importance, encoded_columns
@@ -62,8 +62,8 @@ class SealedInsight:
     worst: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Insight:
+@dataclass(frozen=True, eq=False, repr=False)
+class Insight(Result):
     """What a machine goes by.
 
     Attributes
@@ -91,6 +91,15 @@ class Insight:
     wrong: tuple[WrongRow, ...]
     worst: tuple[int, ...] = ()
     cards: Mapping[int, RowCard] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        important = [one.column for one in self.columns if one.matters]
+        return f"Insight({len(self.columns)} columns, of which {listing(important) if important else 'none'} matter)"
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each column, with the rise of the mean cost if its cells are shuffled."""
+        rises = {name: [getattr(one.increase, name) for one in self.columns] for name in ("value", "low", "high")}
+        return {"column": [one.column for one in self.columns], **rises}
 
     @property
     def noted(self) -> set[int]:

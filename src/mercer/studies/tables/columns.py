@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from mercer.data import Note, Table, TableError, TableWarning, check_choice, check_count, warn_user
+from mercer.data import Note, Result, Table, TableError, TableWarning, check_choice, check_count, warn_user
 from mercer.studies.tables.column_checks import IDENTIFIER, examine_text, suspicious_columns
 from mercer.studies.tables.date_text import DateKind, DateOrder
 from mercer.studies.tables.dates import refuse_other_cells
@@ -171,8 +171,8 @@ FILLED_IN = (
 """What is done with missing cells by default, in words."""
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnChoice(TableChoice):
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnChoice(Result, TableChoice):
     """The rows and columns of a table with a target.
 
     Attributes
@@ -182,6 +182,17 @@ class ColumnChoice(TableChoice):
     """
 
     truth: Truth
+
+    def __str__(self) -> str:
+        return (
+            f"ColumnChoice({len(self.rows):,} rows, {len(self.features):,} columns to predict {self.truth.target!r}, "
+            f"{len(self.left_out):,} not used)"
+        )
+
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each column, with the reason if it is not used."""
+        reasons = ["used"] * len(self.features) + list(self.left_out.values())
+        return {"column": [*self.features, *self.left_out], "use": reasons}
 
 
 def choose_columns(table: Table, truth: Truth, *, open_rows: np.ndarray | None = None, **options: Any) -> ColumnChoice:
