@@ -22,6 +22,7 @@ from mercer.certificates.status import IndefiniteKernelWarning as IndefiniteKern
 from mercer.certificates.status import InseparableError as InseparableError
 from mercer.certificates.status import Status as Status
 from mercer.certificates.status import StoppedError as StoppedError
+from mercer.data.fingerprint_rows import fingerprints as fingerprints
 from mercer.estimators import SVC as SVC
 from mercer.estimators import SVDD as SVDD
 from mercer.estimators import SVR as SVR

@@ -19,6 +19,7 @@ from mercer.data.cell_hashes import text_hash as text_hash
 from mercer.data.checks import MAX_EXACT as MAX_EXACT
 from mercer.data.checks import distinct as distinct
 from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
+from mercer.data.fingerprint_rows import fingerprints, looks_like_fingerprints
 from mercer.data.frames import as_table as as_table
 from mercer.data.lazy import lazy_property as lazy_property
 from mercer.data.note import Note as Note
@@ -65,8 +66,10 @@ __all__ = [
     "check_count",
     "check_number",
     "distinct_pairs",
+    "fingerprints",
     "is_table",
     "listing",
+    "looks_like_fingerprints",
     "looks_structured",
     "together",
     "weighted_quantile",

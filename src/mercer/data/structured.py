@@ -199,7 +199,7 @@ def as_structured(X: Any) -> Structured:
     elif shape is not None and len(shape) != 1:
         raise ValueError(
             f"X must be a list or column of strings, lists of tokens or sets, got shape {tuple(shape)}; "
-            "the rows of a table of bits become sets by [{*np.flatnonzero(row).tolist()} for row in X]"
+            "rows of a table of bits are fingerprints, for Tanimoto()"
         )
     return Structured(list(X))
 

@@ -19,7 +19,18 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from mercer._typing import FloatArray
-from mercer.data import Data, ObjectRows, Precomputed, Vectors, as_data, as_structured, is_table, looks_structured
+from mercer.data import (
+    Data,
+    ObjectRows,
+    Precomputed,
+    Vectors,
+    as_data,
+    as_structured,
+    fingerprints,
+    is_table,
+    looks_like_fingerprints,
+    looks_structured,
+)
 from mercer.data.arguments import NUMBER, check_flag, check_number
 from mercer.data.checks import FLOATS, refuse_mask
 from mercer.estimators._remedies import hint_on_columns, refuse_one_dimension
@@ -48,6 +59,8 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         drop_record(estimator)
     if isinstance(X, Data):
         return X
+    if kernel.takes_fingerprints and looks_like_fingerprints(X):
+        X = fingerprints(X)
     if kernel.is_structured:
         return _check_objects(estimator, X, kernel, as_structured, reset=reset, y=y)
     if kernel.takes_any_rows and not (is_table(X) if reset else hasattr(estimator, "n_features_in_")):

@@ -17,6 +17,7 @@ class _Overlap(Lowered):
     """A quotient of the sum of minima and sums over each row alone."""
 
     schema: ClassVar[Schema] = {}
+    takes_fingerprints = True
     rule = "an inner product of indicators, times a mixture of products f(x) f(z)"
 
     @property
@@ -40,7 +41,8 @@ class Tanimoto(_Overlap):
 
     For bits it is the number of common ones over the number of ones in either row (the Jaccard index); for counts it is
     the MinMax kernel. Both are what RDKit calls Tanimoto similarity. Two rows of zeros have the value 1, a row of zeros
-    and another row the value 0. It has no parameters. `Jaccard` is the same function on sets of any elements.
+    and another row the value 0. It has no parameters. Rows may be sets of on-bits, dictionaries of counts or
+    fingerprints of RDKit (`mercer.fingerprints`). `Jaccard` is the same function on sets of any elements.
 
     Raises
     ------

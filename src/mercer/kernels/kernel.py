@@ -14,7 +14,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.data import Data, ObjectRows, Structured, Vectors, as_data, as_structured, is_table, looks_structured
+from mercer.data import (
+    Data,
+    ObjectRows,
+    Structured,
+    Vectors,
+    as_data,
+    as_structured,
+    fingerprints,
+    is_table,
+    looks_like_fingerprints,
+    looks_structured,
+)
 from mercer.data import Precomputed as GivenValues
 from mercer.data.checks import FLOATS
 from mercer.data.feature_sums import (
@@ -85,6 +96,11 @@ class Kernel(ABC):
     def is_structured(self) -> bool:
         """Whether it takes strings, lists of tokens or sets instead of rows of features."""
         return any(part.is_structured for part in self.parts)
+
+    @property
+    def takes_fingerprints(self) -> bool:
+        """Whether rows may be fingerprints: sets of on-bits, counts, vectors of RDKit (`mercer.fingerprints`)."""
+        return any(part.takes_fingerprints for part in self.parts)
 
     @property
     def takes_values(self) -> bool:
@@ -460,6 +476,8 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
         return X
     if kernel.takes_any_rows and not is_table(X):
         return ObjectRows(X)
+    if kernel.takes_fingerprints and looks_like_fingerprints(X):
+        return as_data(fingerprints(X))
     if kernel.is_structured or looks_structured(X):
         return as_structured(X)
     rows = GivenValues(X) if kernel.takes_values else as_data(X)

@@ -33,6 +33,7 @@ class Cosine(Lowered):
 
     names = ("cosine",)
     schema: ClassVar[Schema] = {}
+    takes_fingerprints = True
     rule = "an inner product of rows divided by their lengths"
 
     @property

@@ -12,6 +12,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Structured
 from mercer.kernels.kernel import Schema
 from mercer.kernels.parameters import flag
+from mercer.kernels.program import Op
 from mercer.kernels.structured import Counted
 from mercer.kernels.words import word_counts
 
@@ -79,7 +80,9 @@ class SetIntersection(_Sets):
 
 @dataclass(frozen=True)
 class Jaccard(_Sets):
-    """The share of common elements of two sets, k(A, B) = |A ∩ B| / |A ∪ B| (Tanimoto similarity); 1 if both are empty.
+    """The share of common elements of two sets, k(A, B) = |A ∩ B| / |A ∪ B|; 1 if both are empty.
+
+    It is `Tanimoto` of the rows of bits that say which elements a set has; `Tanimoto` takes such rows.
 
     Raises
     ------
@@ -105,13 +108,11 @@ class Jaccard(_Sets):
 
     names = ("jaccard",)
     schema: ClassVar[Schema] = {}
+    operation = Op.TANIMOTO
 
     def block(self, A: Data, B: Data) -> FloatArray:
         """Return the kernel values between rows, (A.n, B.n) in float64."""
-        a, b = self._pair(A, B)
-        common = self._products(a, b)
-        union = np.add.outer(self._squares(a), self._squares(b)) - common
-        return np.divide(common, union, out=np.ones_like(common), where=union > 0.0)
+        return self._products(*self._pair(A, B))
 
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) = 1 for each row x of A."""

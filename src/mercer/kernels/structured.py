@@ -25,7 +25,6 @@ DENSE_BYTES = 1 << 28
 """Bytes; a dense table of features is used if it needs fewer, or no more than the sparse table."""
 
 _DENSE = 1 / 12  # share of nonzero features in a row, from which dense tiles are faster
-_DOT = ([int(Op.DOT)], [0.0])
 
 
 class StructuredKernel(Kernel):
@@ -115,7 +114,10 @@ class _Features(NamedTuple):
 
 
 class Counted(Normalizable):
-    """A kernel of explicit features."""
+    """A kernel of explicit features, by default their inner product."""
+
+    operation: ClassVar[Op] = Op.DOT
+    """The pass that computes a value from the features of two rows."""
 
     @abstractmethod
     def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
@@ -140,9 +142,8 @@ class Counted(Normalizable):
     def _products(self, a: Structured, b: Structured) -> FloatArray:
         table = self._features(a).table
         out = np.empty((a.n, b.n))
-        tile_block(
-            select_isa(), CompiledKernel(*_DOT), table, a.index, table, b.index, centre=None, out=out, n_threads=1
-        )
+        compiled = CompiledKernel([int(self.operation)], [0.0])
+        tile_block(select_isa(), compiled, table, a.index, table, b.index, centre=None, out=out, n_threads=1)
         return out
 
     def _squares(self, a: Structured) -> FloatArray:

@@ -1,0 +1,167 @@
+"""Fingerprints of molecules as rows: their kinds, their kernels and machines on them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from mercer import SVC, SVR, Jaccard, Tanimoto, fingerprints, gram_matrix
+from mercer.kernels import Cosine, Dice, as_kernel
+
+RNG = np.random.default_rng(0)
+BITS = RNG.random((60, 100)) < 0.15
+BITS[4] = False
+COUNTS = BITS * RNG.integers(1, 5, BITS.shape)
+ON_BITS = [set(np.flatnonzero(row).tolist()) for row in BITS]
+
+
+class BitVector:
+    """What the library reads of RDKit's ExplicitBitVect."""
+
+    def __init__(self, bits):
+        self.bits = bits
+
+    def GetOnBits(self):  # noqa: N802
+        return tuple(np.flatnonzero(self.bits).tolist())
+
+    def GetNumBits(self):  # noqa: N802
+        return len(self.bits)
+
+
+class CountVector:
+    """What the library reads of RDKit's ULongSparseIntVect, whose length is larger than 2^63."""
+
+    def __init__(self, counts):
+        self.counts = counts
+
+    def GetNonzeroElements(self):  # noqa: N802
+        return {int(j): int(self.counts[j]) for j in np.flatnonzero(self.counts)}
+
+    def GetLength(self):  # noqa: N802
+        return 2**64 - 1
+
+
+OF_BITS = {
+    "bools": BITS,
+    "bytes": BITS.astype(np.uint8),
+    "integers": BITS.astype(np.int64),
+    "CSR": sp.csr_array(BITS.astype(np.int8)),
+    "COO": sp.coo_array(BITS),
+    "dataframe": pd.DataFrame(BITS.astype(int)),
+    "packed": (np.packbits(BITS, axis=1), True),
+    "packed, little": (np.packbits(BITS, axis=1, bitorder="little"), "little"),
+    "sets": ON_BITS,
+    "lists of on-bits": [sorted(row) for row in ON_BITS],
+    "arrays of on-bits": [np.flatnonzero(row) for row in BITS],
+    "arrays of bools": list(BITS),
+    "strings": ["".join("01"[bit] for bit in row.astype(int)) for row in BITS],
+    "RDKit": [BitVector(row) for row in BITS],
+    "column of a table": pd.Series(ON_BITS),
+}
+
+
+def similarities(X, kernel):
+    """Values between rows by a loop over pairs."""
+    values = np.ones((len(X), len(X)))
+    for i, x in enumerate(np.asarray(X, dtype=float)):
+        for j, z in enumerate(np.asarray(X, dtype=float)):
+            shared, joined = np.minimum(x, z).sum(), np.maximum(x, z).sum()
+            if kernel == Cosine():
+                values[i, j] = x @ z / max(1e-300, np.sqrt((x @ x) * (z @ z)))
+            elif joined:
+                values[i, j] = shared / joined if kernel == Tanimoto() else 2.0 * shared / (x + z).sum()
+    return values
+
+
+@pytest.mark.parametrize("kind", OF_BITS)
+def test_all_kinds_of_bits_are_the_same_table(kind):
+    rows, packed = OF_BITS[kind] if isinstance(OF_BITS[kind], tuple) else (OF_BITS[kind], False)
+    table = fingerprints(rows, n_bits=100, packed=packed)
+    assert isinstance(table, sp.csr_array)
+    np.testing.assert_array_equal(table.toarray(), BITS)
+
+
+@pytest.mark.parametrize("kernel", [Tanimoto(), Dice(), Cosine()], ids=repr)
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array, lambda X: X.astype(np.uint8)])
+def test_values_of_bits_and_counts_by_brute_force(kernel, storage):
+    for X in (BITS, COUNTS):
+        np.testing.assert_allclose(gram_matrix(kernel, storage(X)), similarities(X, kernel), rtol=1e-13, atol=1e-15)
+
+
+def test_counts_of_any_columns_need_no_folding():
+    places = np.sort(RNG.choice(2**32, 100, replace=False))
+    wide = [{int(places[j]): int(row[j]) for j in np.flatnonzero(row)} for row in COUNTS]
+    expected = similarities(COUNTS, Tanimoto())
+    np.testing.assert_allclose(gram_matrix(Tanimoto(), wide), expected, rtol=1e-13)
+    vectors = [CountVector(row) for row in COUNTS]
+    assert fingerprints(vectors).shape == (60, 2**32)
+    np.testing.assert_allclose(gram_matrix(Tanimoto(), vectors), expected, rtol=1e-13)
+    y = COUNTS[:, :10].sum(axis=1) > np.median(COUNTS[:, :10].sum(axis=1))
+    one, other = SVC(kernel="tanimoto").fit(wide, y), SVC(kernel="tanimoto").fit(COUNTS, y)
+    assert one.n_features_in_ == 2**32
+    assert one.certificate_.status == "optimal"
+    np.testing.assert_allclose(one.decision_function(wide[:9]), other.decision_function(COUNTS[:9]), atol=1e-6)
+    np.testing.assert_allclose(one.decision_function([{5: 1}, {}]), other.decision_function(np.zeros((2, 100))), atol=1)
+
+
+def test_machines_take_fingerprints_as_they_are():
+    y = BITS[:, :20].sum(axis=1) + 0.1 * RNG.normal(size=60)
+    expected = SVR(kernel=Jaccard(), C=10.0, tol=1e-8).fit(ON_BITS, y).predict(ON_BITS)
+    for rows in (BITS, ON_BITS, OF_BITS["RDKit"], OF_BITS["strings"], OF_BITS["column of a table"]):
+        machine = SVR(kernel=0.5 * Tanimoto() + 0.5 * Tanimoto(), C=10.0, tol=1e-8).fit(rows, y)
+        np.testing.assert_allclose(machine.predict(rows), expected, atol=1e-5)
+    assert gram_matrix(Tanimoto(), [set(), {1}]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert gram_matrix(Jaccard(), [set(), {1}]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_names_of_kernels():
+    assert as_kernel("tanimoto") == Tanimoto()
+    assert as_kernel("jaccard") == Jaccard()
+    assert as_kernel("dice") == Dice()
+    assert repr(as_kernel("spectrum")) == "Spectrum(length=3, weights=None, normalized=True)"
+    with pytest.raises(ValueError, match="did you mean 'tanimoto'"):
+        as_kernel("tanimotto")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fingerprints([{1, 200}], n_bits=100), "row 0 has column 200: give a larger n_bits"),
+        (lambda: fingerprints([{1}, {-2}]), "row 1 has -2"),
+        (lambda: fingerprints([{1}, {1.5}]), "row 1 has 1.5"),
+        (lambda: fingerprints([{1}, {"C"}]), "row 1 has 'C'"),
+        (lambda: fingerprints([[0, 1, 1, 0]]), "list of the bits 0 and 1, not of on-bits"),
+        (lambda: fingerprints([[5, 5]]), "on-bit 5 more than once"),
+        (lambda: fingerprints(["0102"]), "row 0 is '0102'"),
+        (lambda: fingerprints(["010", "01"]), "row 0 has 3 and row 1 has 2"),
+        (lambda: fingerprints([{1: -2}]), "row 0 has -2"),
+        (lambda: fingerprints([3]), "row 0 is a int"),
+        (lambda: fingerprints({1, 2}), "put it into a list"),
+        (lambda: fingerprints(BITS, n_bits=99), "100 columns, but n_bits=99"),
+        (lambda: fingerprints(np.zeros((2, 13), np.uint8), n_bits=90, packed=True), "97 to 104 bits, got n_bits=90"),
+        (lambda: fingerprints(BITS, packed=True), "must be an array of uint8"),
+        (lambda: fingerprints([{1}], n_bits=0), "n_bits must be an integer"),
+        (lambda: fingerprints([{1}], packed="small"), "packed must be"),
+        (lambda: SVC(kernel="tanimoto").fit([{"a"}, {"b"}], [0, 1]), r"Jaccard\(\)"),
+        (lambda: SVC(kernel="jaccard").fit(BITS, BITS[:, 0]), r"Tanimoto\(\)"),
+        (lambda: SVC(kernel="tanimoto").fit(-COUNTS, BITS[:, 0]), "without negative entries"),
+        (lambda: gram_matrix(Jaccard(), OF_BITS["strings"]), "bits 0 and 1"),
+    ],
+)
+def test_errors_say_what_to_do(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+def test_fingerprints_of_rdkit():
+    chem = pytest.importorskip("rdkit.Chem")
+    from rdkit import DataStructs
+    from rdkit.Chem import rdFingerprintGenerator
+
+    molecules = [chem.MolFromSmiles(smiles) for smiles in ("CCO", "CCCO", "c1ccccc1O", "CC(=O)O")]
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
+    makers = (generator.GetFingerprint, generator.GetCountFingerprint, generator.GetSparseCountFingerprint)
+    for vectors in ([make(molecule) for molecule in molecules] for make in makers):
+        for kernel, of_rdkit in ((Tanimoto(), DataStructs.TanimotoSimilarity), (Dice(), DataStructs.DiceSimilarity)):
+            expected = [[of_rdkit(a, b) for b in vectors] for a in vectors]
+            np.testing.assert_allclose(gram_matrix(kernel, vectors), expected, rtol=1e-12)
