@@ -76,7 +76,7 @@ ALLOWED_NAMES = {  # names, attributes with their dot, and the files in which th
     "kept_columns": r"studies/cli/",  # columns that the option --keep-columns names
     "keep": r"studies/|test_(dates_and_text|encoding|model_file|table_faults)",  # public option: columns that are used
     ".keep": r"studies/",
-    "known": r"leave_one_out\.py$|optimisers/base\.py$|table_files\.py$|test_reading",  # public fields and a parameter
+    "known": r"leave_one_out\.py$|optimisers/base\.py$",  # public fields
     ".known": r"leave_one_out\.py$|optimisers",
     "whole": r"certificates/certificate\.py$|data/(precomputed|structured)\.py$",  # public parameter and attributes
     ".whole": r"data/|in_memory|certificates/solution\.py$|shared_fits|tests/test_changing_rows",

@@ -31,7 +31,7 @@ def machine(**parameters):
 
 def steps(matrix, beta, gradient, is_true_class, penalty, most, *, isa="baseline", on_face=False):
     """Native steps in place: on single rows, or by conjugate gradients on a face; how they end."""
-    about = {"own": is_true_class, "penalty": penalty, "tol": 1e-9, "max_iter": most, "max_work": 1e12}
+    about = {"labels": is_true_class, "penalty": penalty, "tol": 1e-9, "max_iter": most, "max_work": 1e12}
     return _core.solve_joint_block(isa, on_face, matrix, beta=beta, gradient=gradient, **about)
 
 

@@ -216,8 +216,8 @@ def test_doubtful_marks_are_an_error_that_asks(tmp_path, case):
 def test_the_decimal_mark_of_training_decides_what_a_file_leaves_open(tmp_path):
     reading = read_table(written(tmp_path, "a;b\n1,5;x\n")).reading
     path = written(tmp_path, "a;b\n1.928;x\n")
-    assert read_table(path, known=reading)["a"].tolist() == [1928.0]
-    assert read_table(written(tmp_path, "a;b\n1.5;x\n"), known=reading)["a"].tolist() == [1.5]
+    assert read_table(path, model_reading=reading)["a"].tolist() == [1928.0]
+    assert read_table(written(tmp_path, "a;b\n1.5;x\n"), model_reading=reading)["a"].tolist() == [1.5]
 
 
 def formatted(number, decimal, thousands):

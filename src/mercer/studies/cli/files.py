@@ -102,7 +102,7 @@ def known_reading(text: Iterable[str], model: Model | None) -> tuple[set[str], d
     """Return the columns that are text, and what a model says about the reading of a table."""
     as_text, options = set(text), dict[str, Any]()
     if model is not None:
-        options = {"known": model.reading, "number_columns": model.encoder.number_columns}
+        options = {"model_reading": model.reading, "number_columns": model.encoder.number_columns}
         as_text |= set(model.encoder.text_columns)
         if model.target is not None and model.prediction_kind.is_text:
             as_text.add(model.target)

@@ -38,7 +38,7 @@ def read_table(
     merge: Collection[str] = (),
     text_columns: Collection[str] = (),
     number_columns: Collection[str] = (),
-    known: Reading | None = None,
+    model_reading: Reading | None = None,
 ) -> Table:
     """Read a table from a file; everything that is guessed about it is in the notes of the table's `reading`.
 
@@ -73,7 +73,7 @@ def read_table(
     number_columns : collection of str, optional
         Columns that are numbers as far as their cells allow: in them, words such as "NA" or "-" are missing, and large
         integers are rounded.
-    known : Reading, optional
+    model_reading : Reading, optional
         How the table was read that a model was trained on: it decides what the file itself leaves open.
 
     Returns
@@ -105,7 +105,7 @@ def read_table(
         merge=merge,
         text_columns=text_columns,
         number_columns=number_columns,
-        model_reading=known,
+        model_reading=model_reading,
     )
     source = TableSource(Path(path), options)
     if source.format == "excel":
