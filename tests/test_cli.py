@@ -18,6 +18,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 from sklearn.datasets import dump_svmlight_file
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import (
@@ -1007,6 +1009,10 @@ def test_a_model_becomes_source_code_or_onnx_by_the_ending_of_the_file(mercer, m
     table = read_table("patients.csv", text_columns=ours.encoder.text_columns)
     codes = [ours.prediction_kind.names.index(label) for label in ours.predict(table)]
     assert again.predict(ours.encoder.transform(table)).tolist() == codes
+    pipeline = make_pipeline(StandardScaler(), SVC()).fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    save_model("p.mercer", pipeline)
+    assert mercer("convert", "p.mercer", "p.c")[0] == 0
+    assert b"p_predict(const double *x)" in (tmp_path / "p.c").read_bytes()
     pytest.importorskip("skl2onnx")
     assert mercer("convert", model, "m.onnx")[0] == 0
     assert (tmp_path / "m.onnx").read_bytes().startswith(b"\x08")

@@ -175,3 +175,11 @@ def test_missing_numbers_are_imputed():
     rows_with_gaps = NEW.copy()
     rows_with_gaps[::3, 0] = rows_with_gaps[::4, 2] = np.nan
     check(run(to_onnx(fitted("columns")), rows_with_gaps), fitted("columns"), rows_with_gaps)
+
+
+@pytest.mark.parametrize("steps", [[StandardScaler()], [TruncatedSVD(2, random_state=0)], []])
+def test_what_a_model_file_holds_is_exported(tmp_path, steps):
+    pipeline = make_pipeline(*steps, SVC(probability=True)).fit(X, THREE)
+    mercer.save_model(tmp_path / "m.mercer", pipeline if steps else pipeline[-1])
+    loaded = mercer.load_model(tmp_path / "m.mercer")
+    check(run(to_onnx(loaded), NEW), pipeline, NEW)

@@ -143,10 +143,14 @@ def _title(model: Any) -> str:
 
 
 def final_model(model: Any) -> Any:
-    """Return the fitted model inside a search."""
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    return model
+    """Return the fitted model inside a search or a study."""
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "estimator_") and type(model).__module__.startswith("mercer.studies."):
+            model = model.estimator_
+        else:
+            return model
 
 
 def machine_outputs(machine: Any, row: Node) -> Outputs:
@@ -161,6 +165,9 @@ def machine_outputs(machine: Any, row: Node) -> Outputs:
         for _, step in machine.steps[:-1]:
             row = transformed(step, row)
         return machine_outputs(final_model(machine.steps[-1][1]), row)
+    if is_table_model(machine):
+        fields = table_outputs(machine, row)
+        return Outputs(**{name: fields.get(name) for name in Outputs.__dataclass_fields__})
     if not isinstance(machine, MACHINES):
         names = "the classifiers, regressors and novelty detectors of mercer"
         raise NotExportableError(f"{type(machine).__name__} has no formula; {names} have one, alone or in a Pipeline.")

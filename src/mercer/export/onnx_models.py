@@ -29,6 +29,7 @@ from mercer.export.machine_formulas import (
 )
 from mercer.export.onnx_graph import LEAST_OPSET, Graph, Nodes, Tensors
 from mercer.export.step_formulas import FEATURE_MAPS, transformed
+from mercer.export.table_formulas import is_table_model
 
 _OPSET = 18
 _OPTIONS = {"zipmap": [True, False, "columns"]}  # skl2onnx sets it for every classifier; outputs are arrays always
@@ -127,6 +128,9 @@ def onnx_model(model: Any, opset: int | None, rows: Any = None) -> onnx.ModelPro
 def _through_skl2onnx(pipeline: Any, version: int, rows: Any = None) -> onnx.ModelProto:
     """Return the ONNX model of a pipeline whose other steps skl2onnx converts."""
     register()
+    machine = getattr(pipeline, "steps", [(None, pipeline)])[-1][1]
+    if is_table_model(machine):
+        _register_machine(type(machine))
     if rows is not None:
         return skl2onnx.to_onnx(pipeline, rows[:1], target_opset=version)
     for _, step in pipeline.steps[:-1]:
@@ -138,21 +142,25 @@ def _through_skl2onnx(pipeline: Any, version: int, rows: Any = None) -> onnx.Mod
 
 def register() -> None:
     """Register the machines and feature maps of mercer with skl2onnx; see `mercer.export.register_with_skl2onnx`."""
-    for name, machine in vars(estimators).items():
+    for machine in vars(estimators).values():
         if isinstance(machine, type) and issubclass(machine, MACHINES):
-            update_registered_converter(
-                machine,
-                f"Mercer{name}",
-                _set_shapes,
-                _convert_machine,
-                overwrite=True,
-                parser=_parse_machine,
-                options=_OPTIONS,
-            )
+            _register_machine(machine)
     for map_class in FEATURE_MAPS:
         update_registered_converter(
             map_class, f"Mercer{map_class.__name__}", _set_map_shapes, _convert_map, overwrite=True
         )
+
+
+def _register_machine(machine: type) -> None:
+    update_registered_converter(
+        machine,
+        f"Mercer{machine.__name__}",
+        _set_shapes,
+        _convert_machine,
+        overwrite=True,
+        parser=_parse_machine,
+        options=_OPTIONS,
+    )
 
 
 class _Container:

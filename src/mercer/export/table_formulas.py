@@ -34,8 +34,10 @@ def is_table_model(model: Any) -> bool:
     return hasattr(model, "encoder") and hasattr(model, "prediction_kind")
 
 
-def table_outputs(model: Any) -> dict[str, Any]:
+def table_outputs(model: Any, row: Node | None = None) -> dict[str, Any]:
     """Return the formulas of a model of a table, as the fields of a `MachineFormula`.
+
+    `row` are the columns of its table, where other steps make them; by default they are the input.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def table_outputs(model: Any) -> dict[str, Any]:
         )
     block = encoder.sparse_
     n_columns = len(encoder.rules_) + (0 if block is None else block.n_columns)
-    row = Input(n_columns)
+    row = Input(n_columns) if row is None else row
     formulas = RowFormulas(_encoded(encoder, row))
     coefficients, biases = model.machines
     raw = kernel_sum(formulas, model.kernel, model.support_vectors, coefficients, biases)

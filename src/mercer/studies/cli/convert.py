@@ -67,6 +67,15 @@ def convert_command(
 
     if model is not None and target_format not in (None, "libsvm"):
         raise click.UsageError("--to is for models, and --model writes a table as LIBSVM data: leave out one of them")
+    path, kind = Path(out), target_format or _ENDINGS.get(Path(out).suffix.lower(), "libsvm")
+    if model is None and kind not in ("libsvm", "liblinear"):
+        with ended_by_ctrl_c():
+            from mercer import load_model
+        mode: Literal["w", "wb"] = "wb" if kind == "onnx" else "w"
+        check_output(path, (source,), FORMATS[kind], force=force, mode=mode)
+        _write_program(load_model(source), path, kind)
+        say_written(path)
+        return
     try:
         loaded = load(source if model is None else model)
     except ValueError as error:
@@ -77,17 +86,14 @@ def convert_command(
                 "mercer.load_libsvm_model reads it in Python",
             ) from error
         raise
-    path, kind = Path(out), target_format or _ENDINGS.get(Path(out).suffix.lower(), "libsvm")
     prediction_kind = loaded.prediction_kind
     if model is None:
-        mode: Literal["w", "wb"] = "wb" if kind == "onnx" else "w"
-        check_output(path, (source,), FORMATS[kind], force=force, mode=mode)
+        check_output(path, (source,), FORMATS[kind], force=force)
         _write_model(loaded, path, kind)
     else:
         check_output(path, (source, model), _begins_libsvm_data, force=force)
         _write_data(loaded, read(source, reading, text=categorical, model=loaded), out)
-    has_numbers = model is not None or kind in ("libsvm", "liblinear")
-    if has_numbers and isinstance(prediction_kind, Classes) and prediction_kind.is_text:
+    if isinstance(prediction_kind, Classes) and prediction_kind.is_text:
         meant = ", ".join(
             f"{number} is {name!r}"
             for number, name in zip(class_labels(prediction_kind).tolist(), prediction_kind.names, strict=True)
@@ -97,27 +103,32 @@ def convert_command(
 
 
 def _write_model(model: Any, path: Path, kind: str) -> None:
-    """Write a model in one of the formats."""
+    """Write a model of a table as a file of LIBSVM or LIBLINEAR."""
+    import mercer
+
+    save = mercer.save_libsvm_model if kind == "libsvm" else mercer.save_liblinear_model
+    save(path, model)
+    program = "LIBSVM" if kind == "libsvm" else "LIBLINEAR"
+    if model.has_probabilities and (kind == "libsvm" or model.machine_spec.estimator != "LogisticRegression"):
+        say("note", f"the probabilities of this model are not written: {program} fits its own")
+    if model.costs is not None:
+        say("note", f"the costs of this model are not written: {program} predicts the class with the most votes")
+
+
+def _write_program(model: Any, path: Path, kind: str) -> None:
+    """Write a model, machine or pipeline as ONNX, C99 or JavaScript."""
     import mercer
     from mercer.studies.models import open_atomically
 
-    if kind in ("libsvm", "liblinear"):
-        save = mercer.save_libsvm_model if kind == "libsvm" else mercer.save_liblinear_model
-        save(path, model)
-        program = "LIBSVM" if kind == "libsvm" else "LIBLINEAR"
-        if model.has_probabilities and (kind == "libsvm" or model.machine_spec.estimator != "LogisticRegression"):
-            say("note", f"the probabilities of this model are not written: {program} fits its own")
-        if model.costs is not None:
-            say("note", f"the costs of this model are not written: {program} predicts the class with the most votes")
-    elif kind == "onnx":
+    if kind == "onnx":
         written = mercer.to_onnx(model).SerializeToString()
         with open_atomically(path, "wb") as file:
             file.write(written)
-    else:
-        stem = path.stem if re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII) else "model"
-        text = (mercer.to_c if kind == "c" else mercer.to_javascript)(model, name=stem)
-        with open_atomically(path, "w") as file:
-            file.write(text)
+        return
+    stem = path.stem if re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII) else "model"
+    text = (mercer.to_c if kind == "c" else mercer.to_javascript)(model, name=stem)
+    with open_atomically(path, "w") as file:
+        file.write(text)
 
 
 def _write_data(model: Any, table: Any, out: str) -> None:
