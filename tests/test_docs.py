@@ -25,12 +25,13 @@ ENTRY = re.compile(r"^(?:-|\d+\.) \[([^\]]+)\]\(([^)#:]+\.md)\)", re.MULTILINE)
 OPTIONAL = ("onnx", "onnxruntime", "skl2onnx", "skops")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 WITH_OUTPUT = re.compile(BLOCK.pattern + r"(?:\n\n```text\n(.*?)^```)?", BLOCK.flags)
+PRINTED = ("course", "howto")  # folders of pages that show what their programs print
 MODULES = [m.name for m in pkgutil.walk_packages(mercer.__path__, "mercer.") if not m.name.endswith("._core")]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
 def test_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
-    """In the course, a block of text after a program is its output; "..." stands for what differs between runs."""
+    """A block of text after a program is its output in PRINTED; "..." stands for what differs between runs."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": page.stem}
     same = doctest.OutputChecker().check_output
@@ -42,7 +43,7 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
                 raise
             pytest.skip(f"no {error.name}")
         printed = capsys.readouterr().out
-        if output and page.parent.name == "course":
+        if output and page.parent.name in PRINTED:
             assert same(output, printed, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS), printed
     assert len(namespace) > 1
 
