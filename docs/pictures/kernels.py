@@ -27,6 +27,7 @@ from mercer.kernels import (
     Dice,
     EditDistance,
     FeatureKernel,
+    GappedKmer,
     GeneralizedGaussian,
     Hamming,
     HistogramIntersection,
@@ -219,6 +220,10 @@ ROWS: dict[str, Row] = {
     "Mismatch": Row(
         "As `Spectrum`, if words mutate: genes, proteins.",
         [Mismatch(3, 1, alphabet="acegimnopstu")],
+    ),
+    "GappedKmer": Row(
+        "Genes: words in which any letters may change, such as the binding sites of a protein.",
+        [GappedKmer(4, 2, alphabet="acegimnopstu")],
     ),
     "Subsequence": Row(
         "Strings with interrupted words: inflections, insertions, typing errors.",

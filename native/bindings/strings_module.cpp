@@ -1,11 +1,14 @@
 // Bindings of string kernels.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <optional>
 #include <string>
 
 #include "bindings/binding.hpp"
 #include "gram/dispatch.hpp"
+#include "parallel/scratch.hpp"
 
 namespace mercer {
 namespace {
@@ -65,6 +68,66 @@ void subsequences(const std::string& isa, const Strings& strings, ConstIndices l
     native.subsequences(left, right, length, decay, out.data(), right.count);
 }
 
+using WordLetters = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+WordWeights word_weights(int64_t length, const Numbers& weights) {
+    require(length >= 1 && length <= 127, "words must have 1 to 127 letters");
+    const auto count = static_cast<int64_t>(weights.shape(0));
+    require(count >= 1 && count <= length + 1, "there must be a weight for some of the distances 0, 1, ...");
+    return {length, weights.data(), count};
+}
+
+// Rows of letters of one byte. It keeps the arrays alive and validates them once.
+class WordRows {
+  public:
+    WordRows(WordLetters letters, ConstIndices starts, std::optional<Numbers> place_weights)
+        : letters_(letters), starts_(starts), place_weights_(place_weights) {
+        require(starts.shape(0) > 0 && starts.data()[0] == 0, "starts must begin with 0");
+        for (std::size_t i = 1; i < starts.shape(0); ++i)
+            require(starts.data()[i - 1] <= starts.data()[i], "starts must not decrease");
+        require(starts.data()[starts.shape(0) - 1] == static_cast<int64_t>(letters.shape(0)),
+                "starts must end with the number of letters");
+        require(!place_weights || place_weights->shape(0) == letters.shape(0), "place_weights must be one a letter");
+    }
+
+    WordsView rows(const ConstIndices& chosen) const {
+        const auto count = static_cast<int64_t>(chosen.shape(0)), n = static_cast<int64_t>(starts_.shape(0)) - 1;
+        check_indices(chosen.data(), count, n);
+        return {letters_.data(), place_weights_ ? place_weights_->data() : nullptr, starts_.data(), chosen.data(),
+                count};
+    }
+
+  private:
+    WordLetters letters_;
+    ConstIndices starts_;
+    std::optional<Numbers> place_weights_;
+};
+
+void word_pairs(const std::string& isa, const WordRows& rows, ConstIndices left_rows, ConstIndices right_rows,
+                int64_t length, Numbers weights, Matrix out) {
+    const WordsView left = rows.rows(left_rows), right = rows.rows(right_rows);
+    require(static_cast<int64_t>(out.shape(0)) == left.count && static_cast<int64_t>(out.shape(1)) == right.count,
+            "out must have a row per left row and a column per right row");
+    const WordWeights words = word_weights(length, weights);
+    const Implementation& native = implementation(isa);
+    const ReleasedGil released;
+    native.word_pairs(left, right, words, out.data(), right.count);
+}
+
+void word_transform(const std::string& isa, int64_t length, Numbers weights, int64_t n_letters,
+                    nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> table) {
+    const WordWeights words = word_weights(length, weights);
+    require(n_letters >= 1, "there must be letters");
+    int64_t size = 1;
+    for (int64_t k = 0; k < length && size <= (int64_t{1} << 40); ++k) size *= n_letters;
+    require(static_cast<int64_t>(table.shape(0)) == size, "table must have a number for each word");
+    const Implementation& native = implementation(isa);
+    const ReleasedGil released;
+    Scratch planes(sizeof(double) * static_cast<std::size_t>((words.n_weights - 1) * size + 1));
+    native.word_transform(words, n_letters, table.data(), planes.as<double>());
+}
+
 }  // namespace
 
 void bind_strings(nb::module_& m) {
@@ -75,6 +138,14 @@ void bind_strings(nb::module_& m) {
           nb::arg("right_rows").noconvert(), nb::arg("out").noconvert());
     m.def("subsequences", &subsequences, nb::arg("isa"), nb::arg("strings"), nb::arg("left_rows").noconvert(),
           nb::arg("right_rows").noconvert(), nb::arg("length"), nb::arg("decay"), nb::arg("out").noconvert());
+    nb::class_<WordRows>(m, "WordRows")
+        .def(nb::init<WordLetters, ConstIndices, std::optional<Numbers>>(), nb::arg("letters").noconvert(),
+             nb::arg("starts").noconvert(), nb::arg("place_weights").noconvert().none());
+    m.def("word_pairs", &word_pairs, nb::arg("isa"), nb::arg("rows"), nb::arg("left_rows").noconvert(),
+          nb::arg("right_rows").noconvert(), nb::arg("length"), nb::arg("weights").noconvert(),
+          nb::arg("out").noconvert());
+    m.def("word_transform", &word_transform, nb::arg("isa"), nb::arg("length"), nb::arg("weights").noconvert(),
+          nb::arg("n_letters"), nb::arg("table").noconvert());
 }
 
 }  // namespace mercer

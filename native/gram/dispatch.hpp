@@ -6,6 +6,7 @@
 #include "gram/row_sums.hpp"
 #include "gram/strings.hpp"
 #include "gram/tiles.hpp"
+#include "gram/words.hpp"
 #include "rows/class_epoch.hpp"
 #include "rows/class_step.hpp"
 #include "rows/newton_pass.hpp"
@@ -30,6 +31,8 @@ struct Implementation {
     JointSolver<float> joint_steps_single;
     EditDistances edit_distances;
     Subsequences subsequences;
+    WordPairs word_pairs;
+    WordTransform word_transform;
     Combine<double> combine;
     Combine<float> combine_single;
     RowProductsFunction row_products;

@@ -59,6 +59,7 @@ from mercer.geometry import gram_matrix as gram_matrix
 from mercer.geometry import kernel_distance as kernel_distance
 from mercer.kernels import RBF as RBF
 from mercer.kernels import EditDistance as EditDistance
+from mercer.kernels import GappedKmer as GappedKmer
 from mercer.kernels import Jaccard as Jaccard
 from mercer.kernels import Kernel as Kernel
 from mercer.kernels import Linear as Linear

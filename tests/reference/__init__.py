@@ -43,6 +43,10 @@ from reference.tiles import block as block
 from reference.tiles import matvec as matvec
 from reference.variable_tiles import follow as follow
 from reference.vertex import find_vertex as find_vertex
+from reference.words import estimates as estimates
+from reference.words import truncated_estimates as truncated_estimates
+from reference.words import word_pairs as word_pairs
+from reference.words import word_transform as word_transform
 from reference.working_set import select_working_set as select_working_set
 from reference.working_set import survey as survey
 from reference.working_set import without_partners as without_partners

@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 
 from mercer.data.checks import Rows, row_index
 from mercer.data.rows import Data
+from mercer.data.user_warnings import warn_user
 
 Derived = TypeVar("Derived")
 
@@ -46,7 +47,7 @@ class Structured(Data):
     Parameters
     ----------
     rows : sequence of str, of lists of tokens, or of sets
-        All of one kind.
+        All of one kind; bytes are strings of ASCII letters.
 
     Attributes
     ----------
@@ -140,6 +141,7 @@ class Structured(Data):
         if self._store.holds(other._store):
             return self
         base = other._store
+        _warn_of_case(self, base.numbers)
         return Structured._of(_Store(self.stored, base), np.arange(self.n) + base.lengths.size)
 
     def followed_by(self, other: Data) -> Structured:
@@ -170,6 +172,22 @@ def together(a: Structured, b: Structured) -> tuple[Structured, Structured]:
         return Structured._of(b._store, a.index), b
     a = a.like(b)
     return a, Structured._of(a._store, b.index)
+
+
+def _warn_of_case(rows: Structured, numbers: dict[Hashable, int]) -> None:
+    """Warn if no letter of the strings is among the numbered ones, but in the other case (upper or lower) all are."""
+    if rows.kind != STRINGS or not rows.n or not numbers:
+        return
+    letters = [letter for letter in rows.alphabet if isinstance(letter, str)]
+    if (
+        letters
+        and not any(letter in numbers for letter in letters)
+        and all(one.swapcase() in numbers for one in letters)
+    ):
+        warn_user(
+            f"each row has letters only in the other case, upper or lower, than the rows beside it: {letters[0]!r} for "
+            f"{letters[0].swapcase()!r}. They differ: convert the rows, as in [row.upper() for row in X]"
+        )
 
 
 def as_structured(X: Any) -> Structured:
@@ -217,11 +235,11 @@ def looks_structured(X: Any) -> bool:
         By its first row; of lists in a list, which may be a table, False.
     """
     if isinstance(X, (list, tuple)):
-        return len(X) > 0 and isinstance(X[0], (str, set, frozenset))
+        return len(X) > 0 and isinstance(X[0], (str, bytes, set, frozenset))
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 1 or shape[0] == 0 or issparse(X):
         return False
-    return isinstance(next(iter(X)), (str, list, tuple, set, frozenset))
+    return isinstance(next(iter(X)), (str, bytes, list, tuple, set, frozenset))
 
 
 class _Store:
@@ -281,8 +299,17 @@ def _tokens(rows: Iterable[Any]) -> Iterable[Any]:
 def _row_array(rows: Sequence[Any]) -> npt.NDArray[np.object_]:
     array = np.empty(len(rows), dtype=object)
     for i, row in enumerate(rows):
-        array[i] = row
+        array[i] = _decoded(i, row) if isinstance(row, bytes) else row
     return array
+
+
+def _decoded(i: int, row: bytes) -> str:
+    try:
+        return row.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"row {i} holds bytes that are not ASCII ({error}): decode the rows, as in row.decode()"
+        ) from None
 
 
 def _kind(rows: npt.NDArray[np.object_]) -> str:

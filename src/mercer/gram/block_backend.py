@@ -116,6 +116,11 @@ class BlockBackend(Backend):
         if not n or not columns.n:  # of which many functions want to hear nothing
             return out
 
+        products = self._kernel.products(left if left_rows is None else left.rows(left_rows), columns, vectors)
+        if products is not None:
+            self._largest = max(self._largest, float(self._kernel.diag(columns).max()))  # as the kernel is one
+            return products
+
         def evaluate(rows: slice) -> float:
             block = self._kernel.block(_part(left, left_rows, rows), columns)
             out[rows] = block @ vectors

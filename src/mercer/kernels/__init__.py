@@ -17,7 +17,7 @@ from mercer.kernels.sets import Jaccard, SetIntersection
 from mercer.kernels.standard import Callable, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.strings import EditDistance, Subsequence
 from mercer.kernels.transforms import Centered, Normalized, On, center, normalize
-from mercer.kernels.words import Mismatch, Spectrum
+from mercer.kernels.words import GappedKmer, Mismatch, Spectrum
 
 __all__ = [
     "NAMES",
@@ -34,6 +34,7 @@ __all__ = [
     "FeatureKernel",
     "FoundGamma",
     "Gamma",
+    "GappedKmer",
     "GeneralizedGaussian",
     "Hamming",
     "HistogramIntersection",

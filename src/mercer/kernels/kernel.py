@@ -143,6 +143,11 @@ class Kernel(ABC):
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, (A.n,) in float64, without computing an n × n matrix."""
 
+    def products(self, A: Data, B: Data, vectors: FloatArray) -> FloatArray | None:
+        """Return K(A, B) @ vectors in float64 without kernel values, or None where these are needed, or cost less."""
+        del A, B, vectors
+        return None
+
     def magnitudes(self, A: Data) -> FloatArray:
         """Return, for each row x of A, the scale of the rounding error of k(x, x): about eps times this, (A.n,)."""
         return np.abs(self.diag(A))

@@ -14,7 +14,7 @@ from mercer.kernels.kernel import Schema
 from mercer.kernels.parameters import flag
 from mercer.kernels.program import Op
 from mercer.kernels.structured import Counted
-from mercer.kernels.words import word_counts
+from mercer.kernels.word_rows import word_counts
 
 
 class _Sets(Counted):

@@ -18,7 +18,7 @@ from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.kernel import Schema
 from mercer.kernels.parameters import FoundGamma, flag, gamma_or_rule, integer, real
 from mercer.kernels.structured import Counted, StructuredKernel
-from mercer.kernels.words import no_words, word_counts
+from mercer.kernels.word_rows import no_words, word_counts
 
 MAX_PATTERNS = 1000
 """Largest number of gap patterns of a subsequence within a span; each letter of a string has a feature per pattern."""

@@ -9,12 +9,11 @@ from abc import abstractmethod
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._core import CompiledKernel, Table
 from mercer._core import block as tile_block
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Structured, together
 from mercer.data.structured import SETS
 from mercer.kernels.instruction_set import select_isa
@@ -68,7 +67,7 @@ class Normalizable(StructuredKernel):
     rule = "an inner product of explicit features"
 
     @property
-    def is_psd(self) -> bool:
+    def is_psd(self) -> bool | None:
         """True: it is an inner product of explicit features."""
         return True
 
@@ -113,6 +112,16 @@ class _Features(NamedTuple):
     work: float  # nanoseconds per value
 
 
+def feature_table(counts: sp.csr_array | FloatArray) -> tuple[Table, float]:
+    """Return features as a native table, sparse or dense, and the nanoseconds of an inner product."""
+    n, p = counts.shape
+    if isinstance(counts, np.ndarray):
+        return Table(counts), 5.0 + 0.03 * p
+    if counts.nnz >= _DENSE * n * p and 8 * n * p <= max(DENSE_BYTES, 12 * counts.nnz):
+        return Table(counts.toarray()), 5.0 + 0.03 * p
+    return Table(counts.data, counts.indices, counts.indptr, p), 5.0 + 0.15 * counts.nnz / max(1, n)
+
+
 class Counted(Normalizable):
     """A kernel of explicit features, by default their inner product."""
 
@@ -120,7 +129,7 @@ class Counted(Normalizable):
     """The pass that computes a value from the features of two rows."""
 
     @abstractmethod
-    def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
+    def _count(self, rows: Structured) -> sp.csr_array:
         """Return the features of all numbered rows."""
 
     def _features(self, rows: Structured) -> _Features:
@@ -128,23 +137,12 @@ class Counted(Normalizable):
 
     def _find(self, rows: Structured) -> _Features:
         counts = self._count(rows)
-        n, p = counts.shape
-        if isinstance(counts, np.ndarray):
-            squares = np.einsum("ij,ij->i", counts, counts, dtype=np.float64)
-            return _Features(Table(counts), squares, 5.0 + 0.03 * p)
-        squares = np.asarray(counts.multiply(counts).sum(axis=1), dtype=np.float64)
-        dense = counts.nnz >= _DENSE * n * p and 8 * n * p <= max(DENSE_BYTES, 12 * counts.nnz)
-        if dense:
-            return _Features(Table(counts.toarray()), squares, 5.0 + 0.03 * p)
-        table = Table(counts.data, counts.indices, counts.indptr, p)
-        return _Features(table, squares, 5.0 + 0.15 * counts.nnz / max(1, n))
+        table, work = feature_table(counts)
+        return _Features(table, np.asarray(counts.multiply(counts).sum(axis=1), dtype=np.float64), work)
 
     def _products(self, a: Structured, b: Structured) -> FloatArray:
         table = self._features(a).table
-        out = np.empty((a.n, b.n))
-        compiled = CompiledKernel([int(self.operation)], [0.0])
-        tile_block(select_isa(), compiled, table, a.index, table, b.index, centre=None, out=out, n_threads=1)
-        return out
+        return pass_values(self.operation, table, a.index, table, b.index)
 
     def _squares(self, a: Structured) -> FloatArray:
         return self._features(a).squares[a.index]
@@ -152,3 +150,11 @@ class Counted(Normalizable):
     def work(self, X: Data) -> float:
         """Return the approximate time per value in nanoseconds."""
         return self._features(self._rows(X)).work
+
+
+def pass_values(operation: Op, left: Table, left_rows: IndexArray, right: Table, right_rows: IndexArray) -> FloatArray:
+    """Return the values of a pass between rows of two tables with the same columns, such as inner products."""
+    out = np.empty((left_rows.size, right_rows.size))
+    compiled = CompiledKernel([int(operation)], [0.0])
+    tile_block(select_isa(), compiled, left, left_rows, right, right_rows, centre=None, out=out, n_threads=1)
+    return out

@@ -1,33 +1,30 @@
-"""Kernels on strings and lists of tokens by the words in them; word counts are the columns of a sparse matrix."""
+"""Kernels on strings and lists of tokens by the words in them: equal words, words with mismatches, words with gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, product
-from math import comb
-from typing import ClassVar, cast
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from mercer._typing import IndexArray
-from mercer.data import Data, Structured
-from mercer.data.checks import distinct
-from mercer.data.structured import STRINGS
+from mercer._typing import FloatArray
+from mercer.data import Data
+from mercer.kernels import hamming
 from mercer.kernels.kernel import Schema
-from mercer.kernels.parameters import flag, integer, real
-from mercer.kernels.structured import DENSE_BYTES, Counted
+from mercer.kernels.parameters import integer, real
+from mercer.kernels.word_kernel import WordKernel
 
-_MOST_WORDS = 2**62  # word numbers must fit in 64 bits
-_ENTRIES_AT_A_TIME = 1 << 22  # word occurrences before they are summed; about 100 MiB of temporary arrays
-_FEW_WORDS = 1 << 24  # words; up to this number, a mask of all words finds the words that occur
-_DENSE_WORDS = 1 << 13  # words; up to this number all are counted in a dense table, because many occur in each row
+_LONGEST = 60  # letters of a word with gaps, so that the test for positive semidefiniteness takes milliseconds
+
+FILTERS = ("gapped", "full", "truncated")
+"""Weights by distance of `GappedKmer`."""
 
 
-@dataclass(frozen=True)
-class Spectrum(Counted):
+@dataclass(frozen=True, repr=False)
+class Spectrum(WordKernel):
     """The spectrum kernel, k(s, t) = sum over words u of `length` letters of c_u(s) c_u(t), counts of u as a substring.
 
     Parameters
@@ -39,16 +36,29 @@ class Spectrum(Counted):
     normalized : bool, default=True
         Divide by sqrt(k(s, s) k(t, t)), so that long strings do not have larger values. A string shorter than the
         words has no features, and its kernel values are 0.
+    alphabet : str or tuple of tokens, optional
+        The letters that words may have. None (default): all letters.
+    wildcards : str or tuple of tokens, default=""
+        Letters such as "N" that stand for an unknown one. A word with such a letter does not count.
+    reverse_complement : bool, default=False
+        Count the words of both strands of nucleotides: those of a row and those of its reverse complement.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not allowed; for rows that are neither strings nor lists of tokens.
+        If a parameter is not allowed; for rows that are neither strings nor lists of tokens; in `resolve` (and so in
+        the fit of a machine) for a letter outside of a given alphabet, with its row and position.
+
+    Warns
+    -----
+    UserWarning
+        In `resolve`, if rows have fewer letters than a word.
 
     Notes
     -----
     A value costs a multiplication for each different word in a string. Letters are the characters (Unicode code points)
-    of a string, or the tokens of a list.
+    of a string, or the tokens of a list; upper and lower case are different letters. In rows that are predicted, words
+    with letters outside of the alphabet do not count.
 
     References
     ----------
@@ -66,9 +76,20 @@ class Spectrum(Counted):
     length: int | tuple[int, int] = 3
     weights: tuple[float, ...] | None = None
     normalized: bool = True
+    alphabet: str | tuple[Hashable, ...] | None = None
+    wildcards: str | tuple[Hashable, ...] = ""
+    reverse_complement: bool = False
 
     names = ("spectrum",)
-    schema: ClassVar[Schema] = {"length": "plain", "weights": "plain", "normalized": "plain"}
+    schema: ClassVar[Schema] = {
+        "length": "plain",
+        "weights": "plain",
+        "normalized": "plain",
+        "alphabet": "plain",
+        "wildcards": "plain",
+        "reverse_complement": "plain",
+    }
+    rule = "an inner product of explicit features"
 
     def __post_init__(self) -> None:
         ends = self.length if isinstance(self.length, (tuple, list)) else (self.length, self.length)
@@ -85,22 +106,25 @@ class Spectrum(Counted):
             if len(weights) != last - first + 1:
                 raise ValueError(f"weights must be one number for each length {first} to {last}, got {len(weights)}")
             object.__setattr__(self, "weights", weights)
-        flag("normalized", self.normalized)
+        self._check_words(1)
 
-    def _count(self, rows: Structured) -> sp.csr_array:
-        first, last = self.length if isinstance(self.length, tuple) else (self.length, self.length)
-        if first > rows.p:
-            return no_words(rows)
-        blocks = [
-            np.sqrt(1.0 if self.weights is None else self.weights[length - first])
-            * word_counts(rows, [tuple(range(length))], [1.0])
-            for length in range(first, min(last, rows.p) + 1)
-        ]
-        return blocks[0] if len(blocks) == 1 else sp.hstack(blocks, format="csr")
+    @property
+    def is_psd(self) -> bool:
+        """True: it is an inner product of explicit features."""
+        return True
+
+    def _lengths(self) -> tuple[int, int]:
+        return self.length if isinstance(self.length, tuple) else (self.length, self.length)
+
+    def _terms(self, n_letters: int, longest: int) -> Iterator[tuple[int, Sequence[hamming.Number]]]:
+        del n_letters  # equal words are equal in any alphabet
+        first, last = self._lengths()
+        for length in range(first, min(last, longest) + 1):
+            yield length, (1 if self.weights is None else self.weights[length - first],)
 
 
-@dataclass(frozen=True)
-class Mismatch(Counted):
+@dataclass(frozen=True, repr=False)
+class Mismatch(WordKernel):
     """The (k, m)-mismatch kernel: a spectrum kernel that counts words with up to m different letters.
 
     k(s, t) = sum over words u of k letters of the alphabet of c_u(s) c_u(t), where c_u(s) is the number of substrings
@@ -113,22 +137,30 @@ class Mismatch(Counted):
     mismatches : int >= 0, default=1
         m, the largest number of different letters; less than k.
     alphabet : str or tuple of tokens, optional
-        The letters of the words; the kernel depends on them. None (default): the letters of the training rows. A
-        letter outside the alphabet is always a mismatch.
+        The letters of the words; the kernel depends on them. None (default): the letters of the training rows that are
+        no wildcards.
     normalized : bool, default=True
         Divide by sqrt(k(s, s) k(t, t)).
+    wildcards, reverse_complement
+        See :class:`Spectrum`.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not allowed, or there are 2^62 words or more; for rows that are neither strings nor lists of
-        tokens; in `block`, if the alphabet is not known yet (``kernel.resolve(X)`` finds it).
+        As :class:`Spectrum`; if there are 2^62 words or more; in `block`, if the alphabet is not known yet
+        (``kernel.resolve(X)`` finds it).
+
+    Warns
+    -----
+    UserWarning
+        As :class:`Spectrum`.
 
     Notes
     -----
-    Every letter of a string adds up to sum_i<=m C(k, i) (l - 1)^i features for an alphabet of l letters: 16 for k = 5,
-    m = 1 and DNA, 96 for proteins. A kernel value costs this number of multiplications per letter, and a string needs
-    12 bytes for each feature.
+    Equals a sum over pairs of words of both strings of a weight h(d) of their distance d, 0 for d > 2m. Words with
+    letters outside of the alphabet do not count. Long words meet at the sets of places that they share: Σ_j C(k, j)
+    multiplications a letter, j = k - 2m, ..., k. If the rows are short, or the sets many, all pairs of words are
+    compared natively.
 
     References
     ----------
@@ -147,13 +179,19 @@ class Mismatch(Counted):
     mismatches: int = 1
     alphabet: str | tuple[Hashable, ...] | None = None
     normalized: bool = True
+    wildcards: str | tuple[Hashable, ...] = ""
+    reverse_complement: bool = False
 
     schema: ClassVar[Schema] = {
         "length": "plain",
         "mismatches": "plain",
         "alphabet": "plain",
         "normalized": "plain",
+        "wildcards": "plain",
+        "reverse_complement": "plain",
     }
+    quiet: ClassVar[tuple[str, ...]] = ("wildcards", "reverse_complement")
+    rule = "an inner product of explicit features"
 
     def __post_init__(self) -> None:
         length = integer("length", self.length, minimum=1)
@@ -161,155 +199,202 @@ class Mismatch(Counted):
         object.__setattr__(self, "mismatches", integer("mismatches", self.mismatches))
         if self.mismatches >= length:
             raise ValueError(f"mismatches must be below length={length}, got {self.mismatches}")
-        if self.alphabet is not None:
-            if not isinstance(self.alphabet, Iterable):
-                raise TypeError(f"alphabet must be a string or a tuple of tokens, got {self.alphabet!r}")
-            letters = self.alphabet if isinstance(self.alphabet, str) else tuple(self.alphabet)
-            if len(set(letters)) != len(letters) or not letters:
-                raise ValueError(f"alphabet must hold different letters, and at least one, got {letters!r}")
-            if len(letters) ** min(length, 62) >= _MOST_WORDS:  # a larger power is slow to compute
-                raise ValueError(
-                    f"length must be such that there are fewer than 2^62 words, got {length} for {len(letters)} letters"
-                )
-            object.__setattr__(self, "alphabet", letters)
-        flag("normalized", self.normalized)
+        self._check_words(length)
+
+    @property
+    def is_psd(self) -> bool:
+        """True: it is an inner product of explicit features."""
+        return True
+
+    def _lengths(self) -> tuple[int, int]:
+        return self.length, self.length
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Mismatch:
         """Return the kernel with its alphabet: the letters that occur in rows of positive weight."""
-        if self.alphabet is not None:
-            return self
-        rows = self._rows(X)
-        alphabet = (rows if weights is None else rows.rows(np.asarray(weights) > 0.0)).alphabet
-        if not alphabet:
-            return replace(self, alphabet=("",))  # for rows without letters, the alphabet does not matter
-        return replace(self, alphabet="".join(cast(tuple[str, ...], alphabet)) if rows.kind == STRINGS else alphabet)
+        return super()._resolved(X, weights)._with_letters(X, weights)
 
-    def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
+    def _terms(self, n_letters: int, longest: int) -> Iterator[tuple[int, Sequence[hamming.Number]]]:
         if self.alphabet is None:
             raise ValueError(f"{self!r} takes its alphabet from the data: call kernel.resolve(X) first")
-        if self.length > rows.p:
-            return no_words(rows)
-        letters = np.full(max(1, len(rows.numbers)), -1)
-        for number, letter in enumerate(self.alphabet):
-            if letter in rows.numbers:
-                letters[rows.numbers[letter]] = number
-        outside = bool((letters[distinct(rows.letters)] < 0).any())  # all letters outside the alphabet have one code
-        size = len(self.alphabet) + int(outside)
-        if size**self.length <= _DENSE_WORDS and 4 * rows.n * size**self.length <= DENSE_BYTES:
-            return self._count_densely(rows, np.where(letters < 0, size - 1, letters), size)
-        n_words = len(self.alphabet) ** self.length
-        expected = sum(comb(self.length, i) * (len(self.alphabet) - 1) ** i for i in range(self.mismatches + 1))
-        parts = []
-        for part in _row_parts(rows.lengths, expected):
-            row_of, at = _places(
-                rows.rows(part), self.length
-            )  # row of each word in the part, and its position in the array of all letters
-            entries = [(row_of[0:0], at[0:0]), *self._neighbours(letters, rows.letters, row_of, at)]
-            owner, word = (np.concatenate(side) for side in zip(*entries, strict=True))
-            parts.append(sp.csr_array((np.ones(word.size), (owner, word)), shape=(part.stop - part.start, n_words)))
-        return _compact(sp.vstack(parts, format="csr") if parts else sp.csr_array((0, 1)))
-
-    def _count_densely(self, rows: Structured, letters: IndexArray, size: int) -> npt.NDArray[np.float32]:
-        """Count all words in a dense table; a word with up to `mismatches` different letters counts too."""
-        k, n_letters = self.length, len(self.alphabet or ())
-        total = np.zeros((rows.n, n_letters**k), dtype=np.float32)  # counts are integers: exact up to 2^24
-        for part in _row_parts(np.ones(rows.n, dtype=np.int64), 4 * size**k):
-            some = rows.rows(part)
-            row_of, at = _places(some, k)
-            words = row_of * size**k
-            for j in range(k):
-                words += letters[rows.letters[at + j]] * size ** (k - 1 - j)
-            dense = np.bincount(words, minlength=some.n * size**k).astype(np.float32)
-            by_mismatches = [dense.reshape(some.n, *[size] * k)]
-            for letter in range(1, k + 1):
-                same = [counts[(slice(None),) * letter + (slice(n_letters),)] for counts in by_mismatches]
-                differ = [
-                    counts.sum(axis=letter, keepdims=True) - unchanged
-                    for counts, unchanged in zip(by_mismatches, same, strict=True)
-                ]
-                by_mismatches = [same[0], *(a + b for a, b in zip(same[1:], differ, strict=False))]
-                if len(same) <= self.mismatches:
-                    by_mismatches.append(differ[-1])
-            for counts in by_mismatches:
-                total[part] += counts.reshape(some.n, -1)
-        return total
-
-    def _neighbours(
-        self, letters: IndexArray, text: npt.NDArray[np.int32], row_of: IndexArray, at: IndexArray
-    ) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield rows and words: the words of the alphabet with at most m mismatches to the letters at `at`."""
-        size = len(self.alphabet or ())
-        values = [size ** (self.length - 1 - j) for j in range(self.length)]
-        columns = [letters[text[at + j]] for j in range(self.length)]
-        for changed in (c for i in range(self.mismatches + 1) for c in combinations(range(self.length), i)):
-            unchanged = [j for j in range(self.length) if j not in changed]
-            is_in_alphabet = np.ones(at.size, dtype=bool)
-            word = np.zeros(at.size, dtype=np.int64)
-            for j in unchanged:
-                is_in_alphabet &= columns[j] >= 0
-                word += values[j] * columns[j]
-            for others in product(range(size), repeat=len(changed)):
-                differs = is_in_alphabet.copy()
-                for j, other in zip(changed, others, strict=True):
-                    differs &= columns[j] != other
-                shift = sum(values[j] * other for j, other in zip(changed, others, strict=True))
-                yield row_of[differs], word[differs] + shift
+        if self.length <= longest:
+            yield self.length, hamming.mismatch(self.length, self.mismatches, n_letters)
 
 
-def no_words(rows: Structured) -> sp.csr_array:
-    """Return features without entries, for rows that are all shorter than a word."""
-    return sp.csr_array((rows.n, 1))
+@dataclass(frozen=True, repr=False)
+class GappedKmer(WordKernel):
+    """The gapped k-mer kernel: counts words of `length` letters of which `informative` ones are compared.
+
+    k(s, t) = sum over the pairs of a word of s and a word of t of h(d), where d is the number of places with different
+    letters. With ``filter="gapped"``, h(d) = C(length - d, informative): the number of sets of places at which both
+    words are equal, so that k is the inner product of the counts of words with gaps.
+
+    Parameters
+    ----------
+    length : int from 1 to 60, default=10
+        Letters of a word, l.
+    informative : int >= 1, default=6
+        Letters of a word that are compared, k; the others are gaps.
+    filter : {"gapped", "full", "truncated"}, default="gapped"
+        "full" compares least squares estimates of the counts of words without gaps; "truncated" drops the distances
+        from the first negative weight on from these estimates. They are the weights of gkm-SVM and LS-GKM (their
+        ``-t 0``, ``-t 1`` and ``-t 2``).
+    max_mismatches : int >= 0, optional
+        h(d) = 0 for larger d, LS-GKM's ``-d``. None (default): no cut. A cut is faster, but the kernel may then be
+        indefinite: LS-GKM's default (11, 7, "truncated", 3) is. See `is_psd` and `eigenvalues`.
+    centre : tuple (M, H) of float, optional
+        A word at x places from the centre of its row counts 1 + M 2^(-x / H) times, as in the weighted kernels of
+        LS-GKM (``-t 4``, M = 50, H = 50). None (default): all words count once.
+    alphabet : str or tuple of tokens, optional
+        None (default): the letters of the training rows that are no wildcards.
+    wildcards, reverse_complement, normalized
+        See :class:`Spectrum`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`Mismatch`.
+
+    Warns
+    -----
+    UserWarning
+        As :class:`Spectrum`.
+
+    Notes
+    -----
+    The cost of a value does not depend on the alphabet; see :class:`Mismatch`. Products with vectors, such as the
+    gradient of a machine, transform a table of all words, if there are at most some ten million (DNA: l = 11); they
+    cost the same for any number of rows.
+
+    References
+    ----------
+    Ghandi, Lee, Mohammad-Noori & Beer (2014), Enhanced regulatory sequence prediction using gapped k-mer features;
+    Lee (2016), LS-GKM; Delsarte (1973) for the eigenvalues.
+
+    Examples
+    --------
+    >>> from mercer.data import as_structured
+    >>> rows = as_structured(["acgt", "acct"])
+    >>> GappedKmer(4, 2, alphabet="acgt", normalized=False).block(rows, rows)
+    array([[6., 3.],
+           [3., 6.]])
+    >>> kernel = GappedKmer(11, 7, filter="truncated", max_mismatches=3, alphabet="ACGT")
+    >>> kernel.is_psd, (kernel.eigenvalues().min() / kernel.weights_by_distance()[0]).round(3).item()
+    (None, -0.022)
+    """
+
+    length: int = 10
+    informative: int = 6
+    filter: str = "gapped"
+    max_mismatches: int | None = None
+    centre: tuple[float, float] | None = None
+    alphabet: str | tuple[Hashable, ...] | None = None
+    wildcards: str | tuple[Hashable, ...] = ""
+    reverse_complement: bool = False
+    normalized: bool = True
+
+    schema: ClassVar[Schema] = {
+        "length": "plain",
+        "informative": "plain",
+        "filter": "plain",
+        "max_mismatches": "plain",
+        "centre": "plain",
+        "alphabet": "plain",
+        "wildcards": "plain",
+        "reverse_complement": "plain",
+        "normalized": "plain",
+    }
+    quiet: ClassVar[tuple[str, ...]] = (*WordKernel.quiet, "filter", "max_mismatches")
+
+    def __post_init__(self) -> None:
+        length = integer("length", self.length, minimum=1)
+        if length > _LONGEST:
+            raise ValueError(f"length must be at most {_LONGEST}, got {length}")
+        object.__setattr__(self, "length", length)
+        object.__setattr__(self, "informative", integer("informative", self.informative, minimum=1))
+        if self.informative > length:
+            raise ValueError(f"informative must be at most length={length}, got {self.informative}")
+        if self.filter not in FILTERS:
+            raise ValueError(f"filter must be one of {', '.join(map(repr, FILTERS))}, got {self.filter!r}")
+        if self.max_mismatches is not None:
+            object.__setattr__(self, "max_mismatches", integer("max_mismatches", self.max_mismatches))
+        if self.centre is not None:
+            if not isinstance(self.centre, (tuple, list)) or len(self.centre) != 2:
+                raise ValueError(f"centre must be a pair (M, H) of numbers, such as (50, 50), got {self.centre!r}")
+            most, half_life = self.centre
+            object.__setattr__(
+                self, "centre", (real("centre", most, minimum=0.0), real("centre", half_life, positive=True))
+            )
+        self._check_words(length)
+
+    def _lengths(self) -> tuple[int, int]:
+        return self.length, self.length
+
+    def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> GappedKmer:
+        """Return the kernel with its alphabet: the letters that occur in rows of positive weight."""
+        return super()._resolved(X, weights)._with_letters(X, weights)
+
+    @property
+    def is_psd(self) -> bool | None:
+        """True if no eigenvalue of the kernel on all words is negative; None if one is, or the alphabet is not known.
+
+        The kernel with a negative eigenvalue is indefinite on some rows, but need not be on the rows of a training.
+        """
+        if self.filter == "gapped" and self._is_without_cut():
+            return True
+        return True if self.alphabet is not None and min(self._sums()) >= 0 else None
+
+    def eigenvalues(self) -> FloatArray:
+        """Return the eigenvalues of h(d(u, v)) on all words, (length + 1,): sums of Krawtchouk polynomials.
+
+        Raises
+        ------
+        ValueError
+            If the alphabet is not known yet.
+        """
+        self._refuse_no_alphabet()
+        return np.array([float(one) for one in self._sums()])
+
+    def weights_by_distance(self) -> FloatArray:
+        """Return h(0), h(1), ... as far as they are not zero.
+
+        Raises
+        ------
+        ValueError
+            If the alphabet is not known yet.
+        """
+        self._refuse_no_alphabet()
+        return np.array([float(one) for one in self._weights(len(self.alphabet or ()))])
+
+    def _is_without_cut(self) -> bool:
+        return self.max_mismatches is None or self.max_mismatches >= self.length - self.informative
+
+    def _refuse_no_alphabet(self) -> None:
+        if self.alphabet is None:
+            raise ValueError(f"{self!r} takes its alphabet from the data: call kernel.resolve(X) first")
+
+    def _weights(self, n_letters: int) -> hamming.Weights:
+        return _gapped_weights(self.length, self.informative, self.filter, self.max_mismatches, n_letters)
+
+    def _sums(self) -> hamming.Weights:
+        n_letters = len(self.alphabet or ())
+        return _gapped_sums(self.length, self.informative, self.filter, self.max_mismatches, n_letters)
+
+    def _terms(self, n_letters: int, longest: int) -> Iterator[tuple[int, Sequence[hamming.Number]]]:
+        self._refuse_no_alphabet()
+        if self.length <= longest:
+            yield self.length, self._weights(n_letters)
 
 
-def word_counts(rows: Structured, patterns: Sequence[tuple[int, ...]], weights: Sequence[float]) -> sp.csr_array:
-    """Return weighted counts of words. A word is the letters at the offsets of a pattern, from a position in a row."""
-    places = [_places(rows, pattern[-1] + 1) for pattern in patterns]
-    row_of = np.concatenate([row for row, _ in places])
-    n_letters = max(1, len(rows.numbers))
-    words, n_words = np.zeros(row_of.size, dtype=np.int64), 1
-    for j in range(len(patterns[0])):
-        letters = np.concatenate(
-            [rows.letters[at + pattern[j]] for (_, at), pattern in zip(places, patterns, strict=True)]
-        )
-        if n_words * n_letters >= _MOST_WORDS:
-            distinct, words = np.unique(words, return_inverse=True)
-            n_words = distinct.size
-        words = words * n_letters + letters
-        n_words *= n_letters
-    values = np.repeat(weights, [at.size for _, at in places])
-    return _compact(sp.csr_array((values, (row_of, words)), shape=(rows.n, n_words)))
-
-
-def _places(rows: Structured, span: int) -> tuple[IndexArray, IndexArray]:
-    """For each position with `span` letters from there in its row, return the row and the index among all letters."""
-    starts = rows.starts[rows.index]
-    counts = np.maximum(rows.lengths - span + 1, 0)
-    row_of = np.repeat(np.arange(rows.n), counts)
-    first = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) if rows.n else starts
-    return row_of, first + np.arange(row_of.size)
-
-
-def _compact(counts: sp.csr_array) -> sp.csr_array:
-    """Return the features without the words that do not occur, in the same order, with the indices that tables take."""
-    counts.sum_duplicates()
-    if counts.shape[1] <= _FEW_WORDS:
-        occurs = np.zeros(counts.shape[1], dtype=bool)
-        occurs[counts.indices] = True
-        words, columns = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[counts.indices]
+@cache
+def _gapped_weights(length: int, informative: int, filter_: str, cut: int | None, n_letters: int) -> hamming.Weights:
+    if filter_ == "gapped":
+        weights = hamming.gapped(length, informative)
     else:
-        words, columns = np.unique(counts.indices, return_inverse=True)
-    narrow = np.int32 if max(counts.nnz, words.size) < 2**31 else np.int64
-    return sp.csr_array(
-        (counts.data, columns.astype(narrow), counts.indptr.astype(narrow)), shape=(counts.shape[0], max(1, words.size))
-    )
+        make = hamming.full_filter if filter_ == "full" else hamming.truncated_filter
+        weights = make(length, informative, n_letters)
+    return weights if cut is None else weights[: cut + 1]
 
 
-def _row_parts(lengths: IndexArray, entries: int) -> Iterator[slice]:
-    """Yield slices of rows with a bounded number of features; a letter of a row has `entries` features."""
-    total = np.cumsum(lengths) * entries // _ENTRIES_AT_A_TIME
-    ends = [*(np.flatnonzero(np.diff(total)) + 1).tolist(), lengths.size]
-    first = 0
-    for last in ends:
-        if last > first:
-            yield slice(first, last)
-        first = last
+@cache
+def _gapped_sums(length: int, informative: int, filter_: str, cut: int | None, n_letters: int) -> hamming.Weights:
+    return tuple(hamming.sums(_gapped_weights(length, informative, filter_, cut, n_letters), length, n_letters))
