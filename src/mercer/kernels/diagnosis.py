@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable as Function
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -285,7 +286,9 @@ def refute(kernel: Kernel, alphabet: Sequence[Hashable] = "01", max_length: int 
     strings = all_strings(alphabet, max_length)
     length = 0
     while True:
-        diagnosis = diagnose(kernel, as_structured([string for string in strings if len(string) <= length]))
+        with warnings.catch_warnings():  # of strings that are shorter than the words of the kernel
+            warnings.simplefilter("ignore", UserWarning)
+            diagnosis = diagnose(kernel, as_structured([string for string in strings if len(string) <= length]))
         if diagnosis.verdict == "violated" or length == max_length:
             return diagnosis
         length += 1

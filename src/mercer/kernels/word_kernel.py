@@ -80,7 +80,7 @@ class WordKernel(Normalizable):
             self._refuse_outside(rows)
         shortest = min(self._lengths())
         short = np.flatnonzero(rows.lengths < shortest)
-        if short.size and rows.n > 1:
+        if 0 < short.size < rows.n:
             row = rows.stored[short[0]]
             warn_user(
                 f"{short.size} of {rows.n} rows have fewer letters than the words of {self!r}, {shortest}, and so the "
