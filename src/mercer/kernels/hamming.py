@@ -41,8 +41,8 @@ def full_filter(length: int, n_places: int, n_letters: int) -> Weights:
 
     The estimates are the projection of the counts on the levels 0 to `n_places` of the Hamming scheme (Ghandi et al.).
     """
-    kept = [1 if level <= n_places else 0 for level in range(length + 1)]
-    return _trimmed(_from_sums(kept, length, n_letters))
+    levels = [1 if level <= n_places else 0 for level in range(length + 1)]
+    return _trimmed(_from_sums(levels, length, n_letters))
 
 
 def truncated_filter(length: int, n_places: int, n_letters: int) -> Weights:

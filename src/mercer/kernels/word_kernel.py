@@ -110,7 +110,7 @@ class WordKernel(Normalizable):
         )
 
     def _with_letters(self, X: Data, weights: npt.ArrayLike | None) -> Self:
-        """Return the kernel with the letters of rows of positive weight as its alphabet, if it has none."""
+        """Return the kernel with the letters of rows of positive weight as its alphabet, unless it has one."""
         if self.alphabet is not None:
             return self
         rows = self._rows(X)
