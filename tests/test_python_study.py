@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from rich.console import Console
+from scipy import sparse
 from sklearn.base import clone, is_classifier, is_outlier_detector, is_regressor
 from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.frozen import FrozenEstimator
@@ -82,6 +83,25 @@ def test_every_kind_of_table_gives_the_same_study(actual, tmp_path):
         assert again.checksum() == as_table(frame).checksum()
     again = mercer.study(path, "state", keep_sealed=True, **QUICK)
     assert again.cross_validated[SVM] == actual.svm.cv
+
+
+def test_a_target_may_be_an_array():
+    frame = two_groups()
+    X, y = frame.drop(columns="state"), frame["state"]
+    again = mercer.study(X, y, keep_sealed=True, **QUICK)
+    assert again.target == "state"
+    assert again.estimator_.feature_names_in_.tolist() == ["age", "dose", "ward"]
+    matrix = sparse.csr_matrix(np.where(np.random.default_rng(0).random((90, 40)) < 0.1, 1.0, 0.0))
+    rows = mercer.study(matrix, y.to_numpy(), keep_sealed=True, **QUICK)
+    assert rows.target == "target"
+    assert rows.estimator_.predict(matrix[:5]).shape == (5,)
+    assert "state" in str(mercer.doctor(X, y))
+
+
+def test_errors_name_the_parameters_of_python():
+    with pytest.raises(TableError, match="every class needs") as caught:
+        mercer.study(two_groups(4), "state", **QUICK)
+    assert caught.value.__notes__ == ["change folds or test_size"]
 
 
 def test_a_result_shows_its_page(actual, tmp_path, monkeypatch):
@@ -174,6 +194,11 @@ def test_a_study_of_rare_classes_costs_and_text(tmp_path):
         ({"a": "text"}, {"target": "a"}, "must be a sequence of cells"),
         ({}, {"target": "a"}, "no rows"),
         ([1, 2], {"target": "a"}, "got list"),
+        (two_groups(), {"target": two_groups()["state"]}, "the table has a column 'state'"),
+        (two_groups(), {"target": [1, 2, 3]}, "target has 3 cells, and the table 90 rows"),
+        (two_groups(), {"target": 1.5}, "target must be the name of a column of the table, got float"),
+        (sparse.csr_matrix(np.eye(3)), {}, "target is missing"),
+        (two_groups(), {"target": "state", "groups": ["ward"]}, "groups must be the name of a column"),
     ],
 )
 def test_what_cannot_be_studied_is_refused(table, options, message):

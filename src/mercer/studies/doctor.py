@@ -10,7 +10,7 @@ from typing import Any, Literal
 from mercer.data import Limits, Result, Table, TableError
 from mercer.studies.arranged import Arranger
 from mercer.studies.examination import N_FOLDS, TEST_SIZE, Examination, Finding, diagnosed, refusal
-from mercer.studies.inputs import names_of, read_input
+from mercer.studies.inputs import column_name, names_of, read_input, with_target
 from mercer.studies.report.overview import overview
 from mercer.studies.report.python_options import in_python
 from mercer.studies.sealing import folds_of, seal_rows
@@ -65,7 +65,7 @@ class TableReport(Result):
 
 def doctor(
     table: Any,
-    target: str | None = None,
+    target: Any = None,
     *,
     task: Task = "auto",
     drop: str | Iterable[str] = (),
@@ -98,8 +98,9 @@ def doctor(
     ----------
     table : data frame, dict, matrix, Table, str or Path
         As `mercer.study` takes it.
-    target : str, optional
-        Column to predict; without it, only the columns are examined, and not what predicts the target.
+    target : str or array-like, optional
+        Column to predict, its name or its cells; without it, only the columns are examined, and not what predicts the
+        target.
     task, drop, keep, categorical, text, dates, date_order, max_levels, missing, groups, time
         See `mercer.study`.
     format, sep, decimal, encoding, sheet, na, limits, merge
@@ -148,8 +149,8 @@ def doctor(
         "merge": names_of(merge),
     }
     rows, _ = read_input(table, ColumnOptions(**columns).as_text, reading)
-    if target is None and rows.sparse is not None:
-        target = rows.names[0] if rows.names else None
+    groups, time = column_name("groups", groups), column_name("time", time)
+    rows, target = with_target(rows, target, needed=False)
     truth = None if target is None else read_target(rows, target, task)
     return examined(rows, truth, columns, groups=groups, time=time, gamma=gamma, nu=nu)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,60 @@ def names_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def column_name(option: str, given: Any) -> str | None:
+    """Return the name of a column; names that are whole numbers, as those of a matrix, become text.
+
+    Raises
+    ------
+    TableError
+        If it is no name.
+    """
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return str(given)
+    raise TableError(
+        f"{option} must be the name of a column of the table, got {type(given).__name__}",
+        f"put it into the table as a column, and write {option}='name'",
+    )
+
+
+def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table, str | None]:
+    """Return the table with its target, and the name of this column.
+
+    Parameters
+    ----------
+    rows : Table
+    target : str, int, array-like or None
+        The name of a column, or the cells of a further one. None: the first column of an svmlight file.
+    needed : bool, default=True
+        Whether there must be a target.
+
+    Raises
+    ------
+    TableError
+        If a target is needed and not given, or an array does not fit the table.
+    """
+    if target is None:
+        if rows.sparse is not None and rows.names:
+            return rows, rows.names[0]
+        if needed:
+            raise TableError("target is missing, the column to predict", "name it: target=...")
+        return rows, None
+    if isinstance(target, str) or not hasattr(target, "__len__"):
+        return rows, column_name("target", target)
+    name = str(getattr(target, "name", None) or "target")
+    if name in rows:
+        raise TableError(
+            f"the table has a column {name!r}, and target is another one of this name", f"write target={name!r}"
+        )
+    column = as_table({name: target})
+    if column.n_rows != rows.n_rows:
+        raise TableError(f"target has {column.n_rows:,} cells, and the table {rows.n_rows:,} rows")
+    booleans = rows.booleans | column.booleans
+    return replace(rows, names=(*rows.names, name), columns=(*rows.columns, column[name]), booleans=booleans), name
 
 
 def read_input(table: Any, as_text: Collection[str], reading: Mapping[str, Any]) -> tuple[Table, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,7 +13,7 @@ from mercer.data import Limits, TableError, check_choice, warn_user
 from mercer.solvers import StageProgress, reported
 from mercer.studies.arranged import Copies
 from mercer.studies.costs import ClassWeight, Cost, costs_of_file
-from mercer.studies.inputs import names_of, read_input, without_rare_classes
+from mercer.studies.inputs import column_name, names_of, read_input, with_target, without_rare_classes
 from mercer.studies.ledger import SEALED_MODEL, Looks, earlier_folders, free_folder
 from mercer.studies.models import save_model, writable_folder
 from mercer.studies.protocol import study as studied
@@ -23,10 +24,14 @@ from mercer.studies.sealed_study import SealedStudy
 from mercer.studies.tables import MAX_LEVELS, DateOrder, MissingPolicy, Task
 from mercer.studies.time_budget import PAGE
 
+_OF_PROTOCOL = {"n_folds": "folds", "time_column": "time"}
+_NAMES = re.compile("|".join(_OF_PROTOCOL))
+"""Parameters of the protocol in messages, as they are called here and on the command line."""
+
 
 def study(
     table: Any,
-    target: str | None = None,
+    target: Any = None,
     *,
     task: Task = "auto",
     drop: str | Iterable[str] = (),
@@ -88,8 +93,9 @@ def study(
     table : data frame, dict, matrix, Table, str or Path
         A data frame of pandas, polars or Arrow; a dict of columns; a matrix, whose columns are "0", "1", ...; or the
         path of a CSV, TSV, Excel, Parquet or svmlight file.
-    target : str, optional
-        Column of classes or numbers. Rows in which it is missing are left out. Only an svmlight file needs none.
+    target : str or array-like, optional
+        Column of classes or numbers: its name, or its cells. Rows in which it is missing are left out. Only an svmlight
+        file needs none.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" takes text and few different numbers for classes, many for a quantity; `column_choice.truth.reading` of
         the result says what was taken and why.
@@ -215,10 +221,8 @@ def study(
         "merge": names_of(merge),
     }
     rows, source = read_input(table, as_text, reading)
-    if target is None:
-        if rows.sparse is None:
-            raise TableError("target is missing, the column to predict", "name it: target=...")
-        target = rows.names[0]
+    groups, time = column_name("groups", groups), column_name("time", time)
+    rows, target = with_target(rows, target)
     if rare is not None:
         check_choice("rare", rare, ("merge", "drop"))
         rows, note = without_rare_classes(rows, target, task, rare, test_size=test_size, folds=folds)
@@ -245,9 +249,19 @@ def study(
             left = max_seconds
             if max_seconds is not None:
                 left = max(0.0, max_seconds * (1.0 if folder is None else 1.0 - PAGE) - (perf_counter() - began))
-            run = studied(
-                rows, target, max_seconds=left, looks=looks, progress=progress, presenter=Presenter(source), **options
-            )
+            try:
+                run = studied(
+                    rows,
+                    target,
+                    max_seconds=left,
+                    looks=looks,
+                    progress=progress,
+                    presenter=Presenter(source),
+                    **options,
+                )
+            except TableError as error:
+                hint = None if error.hint is None else _NAMES.sub(lambda name: _OF_PROTOCOL[name[0]], error.hint)
+                raise TableError(_NAMES.sub(lambda name: _OF_PROTOCOL[name[0]], str(error)), hint) from error
         if folder is not None and isinstance(run, Study):
             run.save(folder, force=True)
         elif folder is not None:
