@@ -250,6 +250,7 @@ def test_cells_that_are_no_numbers_are_fixed_at_the_most_frequent_one(library):
         ({}, r"the table has 4 features, and a picture shows two: say which, as in features=\('sepal length"),
         ({"features": (0, 0)}, "two different features"),
         ({"features": (0, "width")}, "unknown feature 'width'; the features are 'sepal length"),
+        ({"features": (0, "petal width")}, r"did you mean 'petal width \(cm\)'.*\? The features are 'sepal length"),
         ({"features": (0, 1), "values": {0: 1.0}}, "values must fix other features than the two that are drawn"),
         ({"features": (0, 1), "slacks": True}, "slacks=True needs y, and a machine of two classes with margins"),
     ],

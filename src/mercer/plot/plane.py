@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._typing import FloatArray
+from mercer.data.phrasing import listing, nearest_names
 
 
 class Plane(NamedTuple):
@@ -133,7 +134,9 @@ def _key(names: list[Any], name: Any) -> Any:
     if isinstance(name, int | np.integer) and 0 <= name < len(names):
         return names[int(name)]
     shown = f"0 to {len(names) - 1}" if isinstance(names[0], int) else ", ".join(map(repr, names[:8]))
-    raise ValueError(f"unknown feature {name!r}; the features are {shown}.")
+    near = nearest_names(str(name), map(str, names))
+    meant = f"did you mean {listing(near, 'or')}? The" if near else "the"
+    raise ValueError(f"unknown feature {name!r}; {meant} features are {shown}.")
 
 
 def _cell(column: nw.Series[Any], value: Any) -> tuple[nw.Series[Any], Any]:
