@@ -94,8 +94,9 @@ def compact(model: Any, tol: float) -> Any:
     computed from the final coefficients with sums in extended precision. The error of a kernel value is at most e
     sqrt(k(s_i, s_i) k(s_j, s_j)), so that e (sum_i |a_i - b_i| sqrt(k(s_i, s_i)))^2 is added to the square; e is eight
     times the error that the library's proofs of rounding count (docs/proofs/rounding.md). Therefore no bound is below
-    about 1e-7 times the sum of the coefficients that change. The scores of an `SVDD` are twice the sum, so its bound is
-    twice the norm.
+    about 1e-7 times the sum of the coefficients that change. It is a bound of exact decision values; those of both
+    machines are rounded when they are computed. The scores of an `SVDD` are twice the sum, so its bound is twice the
+    norm.
 
     Classes change only where the decision values that decide them are below their bounds. With one-versus-one, the
     bounds are those of the machines for pairs of classes, and not of scores, which count votes.

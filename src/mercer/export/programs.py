@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mercer.export.formula import Constant
 from mercer.export.kernel_formulas import NotExportableError
 from mercer.export.languages import C, JavaScript
 from mercer.export.machine_formulas import MachineFormula, machine_formula
@@ -155,7 +156,7 @@ def _written(model: Any, writer: SourceWriter) -> tuple[MachineFormula, SourceWr
     """Write the tables and procedures of a model, and return the functions that the user calls."""
     formula, prefix = machine_formula(model), writer.prefix
     functions: list[_Function] = []
-    if formula.shared is not None:
+    if formula.shared is not None and not isinstance(formula.shared, Constant):
         writer.procedure("shared", formula.shared)
     if formula.values is not None:
         width = formula.values.width
