@@ -130,8 +130,10 @@ def test_a_compact_machine_is_an_estimator_like_others(tmp_path):
 def test_what_cannot_be_made_compact_is_refused():
     with pytest.raises(NotFittedError):
         compact(SVC(), 0.1)
-    with pytest.raises(TypeError, match="LinearSVC has no support vectors"):
+    with pytest.raises(TypeError, match=r"machines with support vectors.*got LinearSVC"):
         compact(mercer.LinearSVC().fit(X, TWO), 0.1)
+    with pytest.raises(TypeError, match="make the machine compact, and export that"):
+        compact(mercer.as_model(SVC().fit(X, TWO), X, TWO), 0.1)
     with pytest.raises(ValueError, match="proved positive semidefinite"):
         compact(SVC(kernel="precomputed").fit(X @ X.T, TWO), 0.1)
     with pytest.warns(mercer.IndefiniteKernelWarning):

@@ -19,6 +19,7 @@ from mercer.estimators._dual import DualMachine
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._restored import with_vectors
 from mercer.export.machine_formulas import final_model
+from mercer.export.table_formulas import is_table_model
 from mercer.gram import Gram
 from mercer.kernels.kernel import restored_rows
 from mercer.multiclass import PairCoefficients, pairs_with
@@ -132,7 +133,13 @@ def compact(model: Any, tol: float) -> Any:
         other.__dict__.update({key: value for key, value in vars(model).items() if key not in vars(other)})
         return other
     if not isinstance(model, DualMachine | EveryRowMachine):
-        raise TypeError(f"{type(model).__name__} has no support vectors that could be left out.")
+        hint = ""
+        if is_table_model(model):
+            hint = " A model of a table has the certificate of its machine: make the machine compact, and export that."
+        raise TypeError(
+            f"compact takes machines with support vectors or training rows, such as SVC and KernelRidge, got "
+            f"{type(model).__name__}.{hint}"
+        )
     check_is_fitted(model, "kernel_")
     kernel = model.kernel_
     if kernel.takes_values or not kernel.is_psd:
