@@ -13,9 +13,9 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
-from mercer.certificates.status import Status, StoppedError
+from mercer.certificates.status import StoppedError
 from mercer.data.user_warnings import warn_user
-from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.model_selection.search.cv_results import SettingResults
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.racing import (
@@ -82,8 +82,8 @@ class Schedule:
 
     Attributes
     ----------
-    candidates : list of dict
-        All settings, in the order in which they were planned.
+    results : SettingResults
+        What all settings have reached, in the order in which they were planned.
     rounds : list of Round
     stopped : str
         Why some settings that could still be best were not finished, or "".
@@ -107,7 +107,7 @@ class Schedule:
     ) -> None:
         self.search, self.fits_of, self.routed = search, fits_of, routed
         self.metric, self.follows = metric, follows
-        self.candidates: list[dict[str, Any]] = []
+        self.results = SettingResults(len(splits))
         self.splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
         self.sizes, self.largest, self.more, self.estimator = sizes, largest, more, estimator
         self.multimetric_, self.stopped = False, ""
@@ -117,15 +117,6 @@ class Schedule:
         self._clock = SearchClock(len(splits), lambda place: self._kinds[place])
         self._reasons: dict[str, None] = {}
         self._failed: list[Exception] = []
-        self._columns: list[str] = []  # names of the columns of scikit-learn's results, in its order
-        self._scores: dict[str, FloatArray] = {}  # (settings, folds), by the column name without "split0_"
-        self._times: dict[str, FloatArray] = {}  # sum and sum of squares over the folds, for each setting
-        self._n_done = np.zeros(0, dtype=np.int64)  # number of finished folds of each setting
-        self._n_rows = np.zeros(0, dtype=np.int64)  # training rows of a fold when a setting was tried last
-        self._n_unfinished = np.zeros(0, dtype=np.int64)
-        self._stage = np.zeros(0, dtype=np.int64)  # number of the list that a setting came from
-        self._left, self._status = np.zeros(0, dtype=object), np.zeros(0, dtype=object)
-        self._violation = np.zeros(0)
         self._n_lists = 0
         self._add(candidates)
 
@@ -136,7 +127,7 @@ class Schedule:
 
     def fit(self, X: Any, y: Any) -> None:
         """Try the settings."""
-        n_first = len(self.candidates)
+        n_first = len(self.results.candidates)
         sizes = self.sizes or (max(train.size for train, _ in self.splits),)
         places, n_rows = np.arange(n_first), sizes[0]
         while True:
@@ -144,7 +135,7 @@ class Schedule:
             later = {size: n_survivors(n_first, len(self.rounds) + k) for k, size in enumerate(larger, 1)}
             self._clock.next_round(n_rows, later)
             self._round(places, n_rows, X, y)
-            scored = np.flatnonzero((self._n_rows == n_rows) & np.isfinite(self._means()))
+            scored = np.flatnonzero((self.results.n_rows == n_rows) & np.isfinite(self._scores.mean(axis=1)))
             if self.stopped or not larger or not scored.size:
                 return
             places = self._survivors(scored, n_survivors(n_first, len(self.rounds)), every_kind=len(larger) > 1)
@@ -160,7 +151,7 @@ class Schedule:
         self.rounds.append(Round(n_rows, 0, 0))
         while places.size and not self.stopped:
             looks_at(places, n_rows)
-            done = int(np.count_nonzero(self._n_rows[planned] == n_rows))
+            done = int(np.count_nonzero(self.results.n_rows[planned] == n_rows))
             self.rounds[-1] = Round(n_rows, planned.size, done)
             places = self._further(planned) if self.more is not None and not self.stopped else places[:0]
             planned = np.concatenate([planned, places])
@@ -177,7 +168,7 @@ class Schedule:
             if self.stopped or last == n_folds:
                 return
             leader = self._leader(last)
-            if leader is not None and self._n_done[leader] == last:
+            if leader is not None and self.results.n_done[leader] == last:
                 self._try(np.array([leader]), last, n_folds, n_rows)
             if self.stopped:
                 return
@@ -191,9 +182,9 @@ class Schedule:
         settings, places = self.more(self.results_of_all()), list[int]()
         self._n_lists += 1
         for setting in listed(settings) if len(settings) else ():
-            same = (place for place, one in enumerate(self.candidates) if equal_values(one, setting))
-            place = next(same, len(self.candidates))
-            if place == len(self.candidates):
+            same = (place for place, one in enumerate(self.results.candidates) if equal_values(one, setting))
+            place = next(same, len(self.results.candidates))
+            if place == len(self.results.candidates):
                 self._add([setting])
             if place not in planned and place not in places:
                 places.append(place)
@@ -201,19 +192,8 @@ class Schedule:
 
     def _add(self, settings: Sequence[dict[str, Any]]) -> None:
         """Add settings, with room for their results."""
-        self.candidates += settings
-        self._kinds = heads_of(self.candidates, path_of(self.search.estimator), and_gamma=True)
-
-        def longer(values: Any, empty: Any) -> Any:
-            return np.concatenate([values, np.full((len(settings), *values.shape[1:]), empty, dtype=values.dtype)])
-
-        self._n_done, self._n_rows, self._n_unfinished = (
-            longer(one, 0) for one in (self._n_done, self._n_rows, self._n_unfinished)
-        )
-        self._stage, self._violation = longer(self._stage, self._n_lists), longer(self._violation, np.nan)
-        self._left, self._status = longer(self._left, ""), longer(self._status, "")
-        self._scores = {name: longer(values, np.nan) for name, values in self._scores.items()}
-        self._times = {name: longer(values, 0.0) for name, values in self._times.items()}
+        self.results.add(settings, self._n_lists)
+        self._kinds = heads_of(self.results.candidates, path_of(self.search.estimator), and_gamma=True)
 
     def _try(self, places: IndexArray, first: int, last: int, n_rows: int) -> None:
         """Try some settings on some folds, and store their scores."""
@@ -225,7 +205,7 @@ class Schedule:
         prefitted = PrefittedSearchCV(
             self.search,
             fits,
-            [self.candidates[k] for k in places],
+            [self.results.candidates[k] for k in places],
             splits[first:last],
             routed,
             self.estimator,
@@ -235,75 +215,46 @@ class Schedule:
         try:
             prefitted.fit(table, targets)
         except StoppedError:
-            if not self._n_done.any():
+            if not self.results.n_done.any():
                 raise
             self.stopped = fits.stopped
             return
         except Exception as error:
-            if self.search.error_score == "raise" or not self._n_done.any():
+            if self.search.error_score == "raise" or not self.results.n_done.any():
                 raise
             self._failed.append(error)
-            of_list = places if by_looks else places[self._n_rows[places] == 0]  # others have the scores of a round
-            self._n_done[of_list], self._n_rows[of_list] = last, n_rows
-            for scores in self._scores.values():
-                scores[of_list, first:last] = float(self.search.error_score)
+            of_list = places if by_looks else places[self.results.n_rows[places] == 0]  # others have those of a round
+            self.results.store_failures(float(self.search.error_score), of_list, first, last, n_rows)
             return
         self.stopped, self.multimetric_ = prefitted.stopped, prefitted.multimetric_
         self._reasons.setdefault(prefitted.reason)
         prefitted.warn_of_failures()
         tried, results = prefitted.results_of_tried()
-        if not self._columns:
-            self._columns = [name for name in prefitted.cv_results_ if not name.startswith("param_")]
+        if not self.results.names:
+            self.results.names = [name for name in prefitted.cv_results_ if not name.startswith("param_")]
             if self.metric and f"mean_test_{self.metric}" not in results:
                 raise ValueError(NO_METRIC.format(self.follows, self.search.refit))
-        self._store(results, places[tried], first, last, n_rows)
-
-    def _store(self, results: dict[str, Any], places: IndexArray, first: int, last: int, n_rows: int) -> None:
-        n = last - first
-        if not first:  # a setting that is tried again, on more rows
-            self._n_done[places], self._n_unfinished[places], self._status[places] = 0, 0, ""
-            self._violation[places] = np.nan
-            self._left[places] = ""
-            for scores in self._scores.values():
-                scores[places] = np.nan
-            for sums in self._times.values():
-                sums[places] = 0.0
-        for name, values in results.items():
-            if name.startswith("split"):
-                number, base = name.removeprefix("split").split("_", 1)
-                scores = self._scores.setdefault(base, np.full((len(self.candidates), len(self.splits)), np.nan))
-                scores[places, first + int(number)] = values
-            elif name.startswith("mean_") and name.endswith("_time"):
-                sums = self._times.setdefault(name.removeprefix("mean_"), np.zeros((len(self.candidates), 2)))
-                deviation = results[name.replace("mean_", "std_")]
-                sums[places] += n * np.column_stack([values, values**2 + deviation**2])
-        self._n_done[places] += n
-        self._n_rows[places] = n_rows
-        self._n_unfinished[places] += results["n_unfinished"]
-        for place, *ended in zip(places, results["status"], results["kkt_violation"], strict=True):
-            if _is_worse(ended, (self._status[place], self._violation[place])):
-                self._status[place] = ended[0]
-            self._violation[place] = np.fmax(self._violation[place], ended[1])
+        self.results.store(results, places[tried], first, last, n_rows)
 
     @property
     def _open(self) -> BoolArray:
         """Settings that are neither finished nor dropped."""
-        return np.asarray((self._n_done < len(self.splits)) & (self._left == ""))
+        return np.asarray((self.results.n_done < len(self.splits)) & (self.results.left == ""))
 
-    def _means(self) -> FloatArray:
-        """The mean of the deciding score of each setting, NaN where a fold has no score."""
-        scores = self._scores.get(f"test_{self.metric}")
-        return np.full(len(self.candidates), np.nan) if scores is None else scores.mean(axis=1)
+    @property
+    def _scores(self) -> FloatArray:
+        """The deciding score of each setting on each fold; NaN where it is missing."""
+        return self.results.scores(self.metric)
 
     def _leader(self, n_folds: int) -> int | None:
         """Return the setting with the best mean score on the first folds, among those that were not dropped."""
-        scores = np.where(self._left == "", self._scores[f"test_{self.metric}"][:, :n_folds].mean(axis=1), np.nan)
+        scores = np.where(self.results.left == "", self._scores[:, :n_folds].mean(axis=1), np.nan)
         return None if np.isnan(scores).all() else int(np.nanargmax(scores))
 
     def _drop(self, n_done: int) -> None:
         """Drop the settings that cannot be best, or that are statistically unlikely to be best."""
-        scores, places = self._scores[f"test_{self.metric}"], np.flatnonzero(self._open)
-        finished = np.flatnonzero(self._n_done == len(self.splits))
+        scores, places = self._scores, np.flatnonzero(self._open)
+        finished = np.flatnonzero(self.results.n_done == len(self.splits))
         means = scores[finished].mean(axis=1)
         if not places.size or np.isnan(means).all():
             return
@@ -311,11 +262,11 @@ class Schedule:
         seen = scores[places, :n_done]
         if self.largest is not None:
             bound = cannot_be_best(seen, len(self.splits), float(np.nanmax(means)), self.largest)
-            self._left[places[bound]] = BOUND
+            self.results.left[places[bound]] = BOUND
         if self.search.early_stopping == STATISTICS:
             together = np.vstack([seen, scores[champion, :n_done]])
             hardly = hardly_best(together, scores[champion, :n_done], *self._fold_sizes, LEVEL)[:-1]
-            self._left[places[hardly & (self._left[places] == "")]] = STATISTICS
+            self.results.left[places[hardly & (self.results.left[places] == "")]] = STATISTICS
 
     @property
     def _fold_sizes(self) -> tuple[float, float]:
@@ -329,10 +280,10 @@ class Schedule:
         Settings are of one kind if they differ in penalties and gamma only. The best one of each kind takes part in all
         rounds but the last: a flexible kernel may need more rows to be the best.
         """
-        scores = self._scores[f"test_{self.metric}"][scored]
+        scores = self._scores[scored]
         ranked = np.argsort(-scores.mean(axis=1), kind="stable")
         worse = worse_than_best(scores, *self._fold_sizes)
-        self._left[scored[worse]] = STATISTICS
+        self.results.left[scored[worse]] = STATISTICS
         survivors = [k for k in ranked if k not in set(worse)][:most]
         kinds = [self._kinds[k] for k in scored]
         for k in ranked if every_kind else ():
@@ -345,8 +296,7 @@ class Schedule:
         left = self._monitor.seconds_left
         if left is None:
             return following
-        seconds = sum(float(sums[places, 0].sum()) for sums in self._times.values())
-        return rows_in_time(n_rows, following, seconds, left)
+        return rows_in_time(n_rows, following, self.results.seconds_of(places), left)
 
     def warn(self) -> None:
         """Warn of failed fits and of unfinished settings."""
@@ -359,11 +309,11 @@ class Schedule:
             _, planned, tried = self.rounds[-1]
             warn_user(
                 f"the search was stopped ({self.stopped}) in a round of {planned} settings, of which {tried} were "
-                f"finished; the best one is by {self._n_rows.max():,} of {self.sizes[-1]:,} training rows."
+                f"finished; the best one is by {self.results.n_rows.max():,} of {self.sizes[-1]:,} training rows."
             )
             return
-        n_done, n = int(np.sum(self._n_done == len(self.splits))), len(self.candidates)
-        scored = "" if n_done else f"; the scores are means of {self._n_done.max()} folds"
+        n_done, n = int(np.sum(self.results.n_done == len(self.splits))), len(self.results.candidates)
+        scored = "" if n_done else f"; the scores are means of {self.results.n_done.max()} folds"
         warn_user(
             f"the search was stopped ({self.stopped}): {n_done} of {n} settings were finished; the others have no "
             f"score{scored}.",
@@ -371,49 +321,6 @@ class Schedule:
 
     def results_of_all(self) -> dict[str, Any]:
         """Return `cv_results_` in the order of the grid; dropped and unfinished settings have no mean score."""
-        most = int(self._n_done.max())
-        is_whole = self._n_done == most
-        results: dict[str, Any] = {}
-        for name in self._columns:
-            kind, _, base = name.partition("_")
-            if name == "params":
-                results.update(columns(self.candidates))
-            elif name.endswith("_time"):
-                sums, squares = self._times[base].T
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    mean = sums / self._n_done
-                    deviation = np.sqrt(np.maximum(0.0, squares / self._n_done - mean**2))
-                results[name] = mean if kind == "mean" else deviation
-            elif kind == "split0":
-                for number in range(len(self.splits)):
-                    results[f"split{number}_{base}"] = self._scores[base][:, number]
-            elif kind in ("mean", "std"):
-                scores = self._scores[base][:, :most]
-                of_all = scores.mean(axis=1) if kind == "mean" else scores.std(axis=1)
-                results[name] = np.where(is_whole, of_all, np.nan)
-            elif kind == "rank":
-                results[name] = _ranks(results[f"mean_{base}"], self._n_rows)
-        results["status"] = np.array(self._status.tolist())
-        results["kkt_violation"] = self._violation
-        results["n_unfinished"] = self._n_unfinished
-        if self.search.early_stopping is not None or self.sizes:
-            results["left_early"] = np.array(self._left.tolist())
-        if self.sizes:
-            results["n_rows"] = self._n_rows
-        if self.more is not None:
-            results["stage"] = self._stage
-        return results
-
-
-def _ranks(means: FloatArray, n_rows: IndexArray) -> Any:
-    """Return the ranks of the settings: those with more rows come first, then those with the larger mean."""
-    order = np.unique(np.column_stack([n_rows, np.where(np.isnan(means), -np.inf, means)]), axis=0, return_inverse=True)
-    return ranks(order[1].reshape(-1).astype(np.float64))
-
-
-def _is_worse(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether the first fit ended worse: not optimal while the other is, or with a larger violation."""
-    if not one[0] or not other[0]:
-        return bool(one[0])
-    not_optimal = [ended[0] != str(Status.OPTIMAL) for ended in (one, other)]
-    return (not_optimal[0], float(one[1])) > (not_optimal[1], float(other[1]))
+        return self.results.cv_results(
+            drops=self.search.early_stopping is not None, has_rounds=bool(self.sizes), has_stages=self.more is not None
+        )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, _safe_indexing, get_tags
@@ -24,6 +24,7 @@ from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._dual import DualMachine
+from mercer.model_selection.search.cell import Cell
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import FIXED, WithoutRows
 from mercer.model_selection.search.paths import FoldFit
@@ -35,11 +36,9 @@ from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.solvers.progress import StageProgress
 
 if TYPE_CHECKING:
-    from mercer.data import Data
+    pass
 
 _TOGETHER = 4  # settings in one call of scikit-learn, which builds its results again in each call
-_ASKED_BY = ("predict", "decision_function", "score", "score_samples")  # methods that accept preprocessed rows
-_ASKED = (*_ASKED_BY, "predict_proba", "predict_log_proba")
 
 
 class PrefittedSearchCV(BaseSearchCV):
@@ -76,7 +75,7 @@ class PrefittedSearchCV(BaseSearchCV):
         asks_training_rows = self._asks_training_rows()
         self.by_number = not asks_training_rows and (self._of_folds is not None or _are_named(search.scoring))
         super().__init__(
-            _Cell(self._asked, self),
+            Cell(self._asked, self),
             scoring=search.scoring if self._of_folds is None else self._note,
             cv=splits if asks_training_rows else [(row_numbers(a)[:1], row_numbers(b)) for a, b in splits],
             n_jobs=1,
@@ -341,104 +340,6 @@ def _end_of(machine: Any) -> tuple[Status, float, int] | None:
     return certificate.status, np.nan if violation is None else violation, n_unfinished
 
 
-class _Cell(BaseEstimator):
-    """A stand-in for one fit that was made beforehand; scikit-learn clones, fits and scores it.
-
-    After `fit` it behaves like the fitted estimator: for `isinstance` and `check_is_fitted`, and when it is copied,
-    cloned or pickled.
-    """
-
-    def __init__(self, estimator: Any, prefitted: PrefittedSearchCV) -> None:
-        self._like, self.prefitted = estimator, prefitted
-        self._params: dict[str, Any] = {}
-
-    @lazy_property
-    def estimator(self) -> Any:
-        """The unfitted estimator, made on first use: most cells never need it."""
-        return clone(self._like).set_params(**self._params)
-
-    @property  # type: ignore[misc]  # used by isinstance
-    def __class__(self) -> type:
-        return type(self._like) if "_fold" in vars(self) else _Cell
-
-    def __sklearn_clone__(self) -> Any:
-        if "_fold" in vars(self):
-            return clone(self.estimator)
-        return _Cell(self.estimator if self._params else self._like, self.prefitted)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_fold" in vars(self)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return (_itself, (self._fold.fitted,)) if "_fold" in vars(self) else super().__reduce_ex__(protocol)
-
-    def __sklearn_tags__(self) -> Any:
-        return self.prefitted.tags if self.prefitted.by_number else get_tags(self.estimator)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return dict(self.estimator.get_params(deep=deep))
-
-    def set_params(self, **params: Any) -> _Cell:
-        self._params.update(params)
-        self.__dict__.pop("estimator", None)
-        return self
-
-    def get_metadata_routing(self) -> Any:
-        return self.estimator.get_metadata_routing()
-
-    def fit(self, X: Any, y: Any = None, **params: Any) -> _Cell:
-        del X, y, params
-        self._fold = self.prefitted.next_fit()
-        if self._fold.error is not None:
-            raise self._fold.error
-        return self
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._fold.fitted[index]
-
-    def __len__(self) -> int:
-        return len(self._fold.fitted)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if "_fold" not in vars(self):
-            return getattr(self.estimator, name)
-        fold_rows, by_number = (
-            self._fold.rows if name in _ASKED_BY else None,
-            self.prefitted.by_number and name in _ASKED,
-        )
-        if fold_rows is None and not by_number:
-            return getattr(self._fold.fitted, name)
-        attribute = getattr(self._fold.fitted if fold_rows is None else self._fold.machine, name)
-
-        def ask(X: Any, *args: Any, **params: Any) -> Any:
-            rows = None if fold_rows is None else fold_rows.asked if by_number else fold_rows.which(X)
-            if rows is None:
-                asked = _safe_indexing(self.prefitted.table, X) if by_number else X
-                return getattr(self._fold.fitted, name)(asked, *args, **params)
-            if name == "score" and len(args) == 1 and not params:
-                share = _share_right(self._fold.machine, rows, *args)
-                if share is not None:
-                    return share
-            return attribute(rows, *args, **params)
-
-        ask.__name__ = name  # scikit-learn reads the name
-        return ask
-
-
-def _share_right(machine: Any, rows: Data, y: Any) -> float | None:
-    """Return the accuracy without scikit-learn's checks of `y`; None if these checks might refuse `y`."""
-    if type(machine).score is not ClassifierMixin.score or not isinstance(y, np.ndarray):
-        return None
-    classes = machine.classes_
-    if y.ndim != 1 or y.dtype != classes.dtype or y.dtype.kind not in "biufU":
-        return None
-    if y.dtype.kind == "f" and not np.isin(y, classes).all():  # other floats may not be class labels
-        return None
-    return float(np.mean(machine.predict(rows) == y))
-
-
 def _in_short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
@@ -448,7 +349,3 @@ def _let_go(error: BaseException | None) -> None:
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
-
-
-def _itself(fitted: Any) -> Any:
-    return fitted
