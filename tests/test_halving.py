@@ -113,7 +113,6 @@ def test_candidates_of_several_kinds_go_to_the_last_but_one_round():
         ({"rounds": [2.5]}, "rounds must be"),
         ({"rounds": "auto", "early_stopping": "bound"}, "rounds cannot be combined with early_stopping"),
         ({"rounds": "auto", "cv": "leave_one_out"}, "rounds cannot be combined with cv="),
-        ({"rounds": "auto", "gamma": "zoom"}, "rounds cannot be combined with"),
         ({"rounds": "auto", "scoring": ["accuracy", "f1"], "refit": False}, "rounds follow one score"),
         ({"rounds": "auto", "kernels": ["precomputed"]}, "these are kernel values"),
     ],
@@ -122,6 +121,18 @@ def test_searches_without_rounds_are_refused(options, message):
     table = X @ X.T if options.get("kernels") else X
     with pytest.raises(ValueError, match=message):
         KernelSearchCV(SVC(), **{"C": [1.0], **options}).fit(table, Y)
+
+
+def test_zoom_refines_the_grid_in_the_first_round():
+    search = KernelSearchCV(SVC(), C="zoom", gamma="zoom", cv=FOLDS, rounds=[100]).fit(X, Y)
+    stage, n_rows = (search.cv_results_[name] for name in ("stage", "n_rows"))
+    assert set(stage) == {0, 1, 2}
+    first, last = search.rounds_
+    assert first == (100, len(stage), len(stage))
+    assert last.n_rows == 600
+    assert 3 <= last.n_planned <= 7
+    assert n_rows[search.best_index_] == 600
+    assert search.best_score_ > KernelSearchCV(SVC(), C=[1.0], cv=FOLDS, refit=False).fit(X, Y).best_score_ - 0.02
 
 
 def test_small_tables_have_one_round():

@@ -26,8 +26,7 @@ def default_axes(search: Any, X: Any, y: Any) -> dict[str, Any]:
     """Return the parameters of a search that nothing was asked of: axes, or a grid of other parameters.
 
     For classes, C is zoomed; for numbers, C and epsilon are multiples of the standard deviation of the targets. Gamma
-    is zoomed from the spread of the rows, if the kernel has one. With `rounds`, zoomed axes have the values of the
-    coarse grid.
+    is zoomed from the spread of the rows, if the kernel has one.
 
     Raises
     ------
@@ -57,9 +56,7 @@ def default_axes(search: Any, X: Any, y: Any) -> dict[str, Any]:
             f"there is nothing to search of {type(machine).__name__} by default: give param_grid={{...}}, or values "
             "for kernels, C, gamma, epsilon or nu."
         )
-    if search.rounds is None:
-        return axes
-    return {name: coarse_values(name, search, X, y) if value == ZOOM else value for name, value in axes.items()}
+    return axes
 
 
 def _largest_nu(machine: Any, y: Any) -> float:

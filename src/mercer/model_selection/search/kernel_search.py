@@ -90,7 +90,8 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         and as ``kernel__gamma`` with Kernel objects that have one themselves: not with those made of others, such as
         ``RBF() + Linear()``, whose parts may have several, nor with functions. "zoom" for C, gamma or epsilon looks for
         them on a coarse grid, and then twice among the neighbours of the best cell at the root of the factor before;
-        gamma around what "scale" says of all rows, as the steps before the machine make them.
+        gamma around what "scale" says of all rows, as the steps before the machine make them. With `rounds`, it looks
+        in the first one.
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`. A function with a method ``of_folds(estimators, tables,
         targets)`` scores all folds of a setting together: the method gets what the function would get for each fold,
@@ -431,8 +432,8 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
     def _check_rounds(self, candidates: Sequence[Mapping[str, Any]]) -> None:
         """Refuse searches without rounds."""
         checked_rounds(self.rounds, 1)
-        if self.early_stopping is not None or zooms(self) or isinstance(self.cv, str):
-            other = "early_stopping" if self.early_stopping is not None else 'cv="leave_one_out" or "zoom"'
+        if self.early_stopping is not None or isinstance(self.cv, str):
+            other = "early_stopping" if self.early_stopping is not None else 'cv="leave_one_out"'
             raise ValueError(f"rounds cannot be combined with {other}: leave one of them out.")
         machines = [clone(self.estimator).set_params(**clone(one, safe=False)) for one in candidates]
         if any(get_tags(one).input_tags.pairwise for one in machines):
