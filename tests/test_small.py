@@ -605,7 +605,7 @@ def test_a_time_limit_ends_a_fit_of_many_classes_at_once(monkeypatch):
     """Machines that were not begun must cost nothing: 19,900 of them would take seconds."""
     y = np.repeat(np.arange(200), 3)
     X = np.random.default_rng(0).normal(size=(600, 4))
-    monkeypatch.setattr(select, "_solve_alone", None)
+    monkeypatch.setattr(select._Several, "solve_alone", None)
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         machine = SVC(max_seconds=0.0).fit(X, y)
     assert machine._solutions.statuses == [Status.TIME_LIMIT] * 19_900

@@ -31,7 +31,7 @@ from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import Control, HardMargin, Interruption, Limits, Solver, WorkingSetSolver, select_solver, solve
-from mercer.solvers.certified_rounds import _best, _StallDetector, solve_certified
+from mercer.solvers.certified_rounds import _best, _BestPoint, solve_certified
 from mercer.solvers.dual import block, working_set
 from mercer.solvers.dual import working_set_sizes as sizes
 from mercer.solvers.dual.working_matrix import working_matrix
@@ -1393,9 +1393,9 @@ def test_claims_of_a_solver_are_not_applied_to_an_earlier_better_point():
     X, y = blobs(n=20)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     good, last = solve(problem, gram, control=Control(TIGHT)).beta, problem.make_feasible(0.5 * y)
-    stall_detector = _StallDetector()
-    stall_detector.ends_at(evaluate(problem, gram, good), good, 1, True)
+    best_point = _BestPoint()
+    best_point.ends_at(evaluate(problem, gram, good), good, 1, True)
     state = State(last, gram.matvec(last), product=gram.matvec(last))
-    _best(problem, gram, evaluate(problem, gram, last), state, stall_detector, True)
+    _best(problem, gram, evaluate(problem, gram, last), state, best_point, True)
     np.testing.assert_array_equal(state.beta, good)
     assert state.product is None

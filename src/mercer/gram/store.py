@@ -87,7 +87,8 @@ class Store:
         """Write K[rows, cols] into `out`, from cached rows if there is a cache."""
         slots = self.cached_rows.slots(rows, self._evaluate_rows)
         if slots is None:
-            self._evaluate_block(rows, cols, out, rounded=rounded)
+            self.n_values += out.size
+            self.backend.block(self.data, rows, self.data, cols, out, rounded=rounded)
         else:
             gather_rows(self.cached_rows.values, slots, cols, out, self.backend.n_threads)
 
@@ -175,11 +176,6 @@ class Store:
         assert products is not None
         return products
 
-    def _evaluate_block(
-        self, rows: IndexArray, cols: IndexArray | None, out: RealArray, *, rounded: bool = False
-    ) -> None:
-        self.n_values += out.size
-        self.backend.block(self.data, rows, self.data, cols, out, rounded=rounded)
-
     def _evaluate_rows(self, rows: IndexArray, out: RealArray) -> None:
-        self._evaluate_block(rows, None, out)
+        self.n_values += out.size
+        self.backend.block(self.data, rows, self.data, None, out)

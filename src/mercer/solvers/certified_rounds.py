@@ -94,7 +94,7 @@ class _Rounds(Generic[StateT]):
         self._solver, self._problem, self._gram, self._control = solver, problem, gram, control
         self._limits, self._start, self._before = control.limits, start, before
         self._tol, self._convex = control.limits.tol, gram.kernel.is_psd is True
-        self._stall_detector = _StallDetector()
+        self._best_point = _BestPoint()
 
     def steps(self) -> Iterator[Step]:
         """Work until the point is certified or stalled; yield after every part of the work."""
@@ -116,7 +116,7 @@ class _Rounds(Generic[StateT]):
             evaluation = self._evaluation = self._evaluated()
             if evaluation is None:
                 return
-            idle = self._stall_detector.ends_at(evaluation, state.beta, state.n_iter, self._convex)
+            idle = self._best_point.ends_at(evaluation, state.beta, state.n_iter, self._convex)
             if idle or self._is_final(evaluation):
                 return
             yield Step(state.n_iter, state.violation, state.dual)  # the evaluation took time
@@ -144,9 +144,7 @@ class _Rounds(Generic[StateT]):
         elif self.state.finished and (ended is None or self._is_final(evaluation)):
             ended = self._verdict(evaluation)
             if ended is Status.STALLED:
-                evaluation = _best(
-                    self._problem, self._gram, evaluation, self.state, self._stall_detector, self._convex
-                )
+                evaluation = _best(self._problem, self._gram, evaluation, self.state, self._best_point, self._convex)
         state, gram = self.state, self._gram
         multipliers = _rough_multipliers(self._problem, state) if evaluation is None else evaluation.multipliers
         assert ended is not None
@@ -216,15 +214,15 @@ class _Rounds(Generic[StateT]):
 
 
 def _best(
-    problem: Problem, gram: Gram, evaluation: Evaluation, state: State, stall_detector: _StallDetector, convex: bool
+    problem: Problem, gram: Gram, evaluation: Evaluation, state: State, best_point: _BestPoint, convex: bool
 ) -> Evaluation:
     """The evaluation of the best point so far, including 0 if solvers start there; `state.beta` becomes that point.
 
     Rounding can make a later point worse than an earlier one. Values that the solver tracked belong to its last point,
     so they are dropped.
     """
-    if stall_detector.best is not None and stall_detector.best[0].beats(evaluation, convex=convex):
-        evaluation, state.beta = stall_detector.best
+    if best_point.best is not None and best_point.best[0].beats(evaluation, convex=convex):
+        evaluation, state.beta = best_point.best
         state.product = None
     if not problem.start.any():
         nothing = evaluate(problem, gram, problem.start)
@@ -234,8 +232,8 @@ def _best(
     return evaluation
 
 
-class _StallDetector:
-    """Detects rounds without progress between true gradients, and keeps the best point.
+class _BestPoint:
+    """Keeps the best point, and counts rounds without progress between true gradients.
 
     Without it, a badly conditioned problem could make tiny progress for hours.
     """

@@ -285,13 +285,15 @@ class _Several:
         """Solve one problem by itself, or continue it from its unfinished point."""
         problem, earlier = self.problems[number], self.unfinished.get(number)
         control = self.control.for_machine(number, len(self.problems))
-        solution = _solve_alone(
-            problem,
-            _view(self.gram, self.parts, self.pairs[number].tolist()),
-            control.after(self.monitor.seconds, 0 if earlier is None else earlier.n_iter),
-            start=start if earlier is None or _is_worse_than_zero(earlier, problem) else earlier.beta,
-            before=before,
-        )
+        gram = _view(self.gram, self.parts, self.pairs[number].tolist())
+        solver, reason = select_solver(problem, gram, before)
+        control = control.after(self.monitor.seconds, 0 if earlier is None else earlier.n_iter)
+        start = start if earlier is None or _is_worse_than_zero(earlier, problem) else earlier.beta
+        if isinstance(solver, HardMargin):
+            solution = solver.solve(problem, gram, reason, control=control, start=start)
+        else:
+            asked: Solver[Any] = solver
+            solution = solve_certified(asked, reason, problem, gram, control=control, start=start)
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
@@ -332,18 +334,3 @@ def _view(gram: Gram, parts: Sequence[IndexArray], pair: tuple[int, int]) -> Gra
     if pair[1] >= 0:
         return gram.restrict(np.concatenate([parts[pair[0]], parts[pair[1]]]))
     return gram if parts[pair[0]].size == gram.n else gram.restrict(parts[pair[0]])
-
-
-def _solve_alone(
-    problem: Problem,
-    gram: Gram,
-    control: Control,
-    *,
-    start: FloatArray | None,
-    before: Product | None,
-) -> Solution:
-    solver, reason = select_solver(problem, gram, before)
-    if isinstance(solver, HardMargin):
-        return solver.solve(problem, gram, reason, control=control, start=start)
-    asked: Solver[Any] = solver
-    return solve_certified(asked, reason, problem, gram, control=control, start=start)
