@@ -339,7 +339,7 @@ def test_two_gaussians_share_their_inner_products():
     assert (layout.n_passes, layout.columns) == (1, [])
     parts = RBF(gamma=1.0).on([0]) + RBF(gamma=2.0).on([0]) + Laplacian(gamma=1.0).on([1, 2])
     layout = Layout(parts.lower(), X)
-    assert (layout.n_passes, layout.columns) == (2, [[0], [1, 2]])
+    assert (layout.n_passes, layout.columns) == (2, [(0,), (1, 2)])
     assert layout.rows(X) is X
     assert Layout(Cosine().lower(), X).columns == []
 

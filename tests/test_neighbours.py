@@ -1,10 +1,13 @@
 """Instance-based classifiers: voting, sums and networks, against plain NumPy and scikit-learn."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
@@ -13,14 +16,25 @@ from sklearn.svm import SVC as Libsvm  # noqa: N811
 from mercer import (
     RBF,
     SVC,
+    SVDD,
+    SVR,
     GaussianBasis,
+    KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelRidge,
+    LeastSquaresSVC,
     LogisticRegression,
+    NuSVC,
+    OneClassSVM,
     ParzenClassifier,
+    Polynomial,
+    QuantileSVR,
     RBFNetworkClassifier,
     Spectrum,
+    gram_matrix,
     kernel_distance,
 )
+from mercer.kernels import Precomputed
 from pairs import every_pair
 
 IRIS, WINE, CANCER = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))
@@ -75,6 +89,119 @@ def test_given_kernel_values():
     few = KernelNeighborsClassifier(3, kernel="precomputed", prototypes="support_vectors").fit(K[::2, ::2], y[::2])
     assert few.prototype_indices_.size < 89
     assert few.score(K[:, ::2], y) > 0.7
+
+
+MACHINES = {
+    "SVC": SVC(),
+    "NuSVC": NuSVC(nu=0.3),
+    "joint": SVC(multi_class="joint"),
+    "squared": SVC(loss="squared_hinge"),
+    "SVR": SVR(),
+    "QuantileSVR": QuantileSVR(),
+    "OneClassSVM": OneClassSVM(),
+    "SVDD": SVDD(),
+    "KernelRidge": KernelRidge(kernel="rbf"),
+    "LeastSquaresSVC": LeastSquaresSVC(),
+    "KernelLogisticRegression": KernelLogisticRegression(),
+    "ParzenClassifier": ParzenClassifier(),
+    "KernelNeighborsClassifier": KernelNeighborsClassifier(),
+}
+
+
+def brute_force(kernel, X, Z, count, itself=False):
+    """Distances, kernel values and places of the nearest rows of Z, from the whole matrix."""
+    K = gram_matrix(kernel, X, Z)
+    squares = np.diag(gram_matrix(kernel, X))[:, None] + np.diag(gram_matrix(kernel, Z)) - 2.0 * K
+    if itself:
+        np.fill_diagonal(squares, np.inf)
+    places = np.argsort(squares, axis=1, kind="stable")[:, :count]
+    at = np.arange(len(squares))[:, None], places
+    return np.sqrt(np.maximum(squares[at], 0.0)), K[at], places
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machines_name_the_nearest_training_rows(name):
+    X, y = TABLES["3 classes"]
+    machine = clone(MACHINES[name]).set_params(kernel=Polynomial(2, gamma=0.3, coef0=1.0))
+    train = X[::2]
+    machine.fit(train) if name in ("OneClassSVM", "SVDD") else machine.fit(train, y[::2])
+    distances, indices = machine.kneighbors(X[1::2], 4)
+    expected, values, places = brute_force(machine.kernel_, X[1::2], train, 4)
+    np.testing.assert_allclose(distances, expected, atol=1e-6)
+    np.testing.assert_array_equal(indices, places)
+    similarities, same = machine.kneighbors(X[1::2], 4, similarity=True)
+    np.testing.assert_allclose(similarities, values, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(same, indices)
+    distances, indices = machine.kneighbors(n_neighbors=3)
+    expected, _, places = brute_force(machine.kernel_, train, train, 3, itself=True)
+    np.testing.assert_allclose(distances, expected, atol=1e-6)
+    np.testing.assert_array_equal(indices, places)
+    np.testing.assert_array_equal(machine.kneighbors(X[:2], return_distance=False), machine.kneighbors(X[:2])[1])
+    assert machine.kneighbors(X[:2])[0].shape == (2, 5)
+
+
+def test_neighbours_are_rows_of_positive_weight():
+    X, y = TABLES["3 classes"]
+    weights = (np.arange(len(y)) % 3 > 0).astype(float)
+    for machine in (SVC(), SVR(), KernelRidge(kernel="rbf")):
+        indices = machine.fit(X, y, sample_weight=weights).kneighbors(X, 3, return_distance=False)
+        _, _, places = brute_force(machine.kernel_, X, X[weights > 0], 3)
+        np.testing.assert_array_equal(indices, np.flatnonzero(weights)[places])
+
+
+def test_neighbours_among_support_vectors_and_after_pickling():
+    X, y = TABLES["3 classes"]
+    machine = SVC(kernel="linear").fit(X, y)
+    indices = machine.kneighbors(X, 3, return_distance=False, prototypes="support_vectors")
+    _, _, places = brute_force(machine.kernel_, X, X[machine.support_], 3)
+    np.testing.assert_array_equal(indices, machine.support_[places])
+    restored = pickle.loads(pickle.dumps(machine))
+    with pytest.raises(ValueError, match=r"pickled, .* prototypes='support_vectors'"):
+        restored.kneighbors(X)
+    same = restored.kneighbors(X, 3, return_distance=False, prototypes="support_vectors")
+    np.testing.assert_array_equal(same, indices)
+    with pytest.raises(ValueError, match="KernelRidge has no support vectors"):
+        KernelRidge().fit(X, y).kneighbors(X, prototypes="support_vectors")
+    with pytest.raises(ValueError, match="fit it with prototypes='support_vectors'"):
+        KernelNeighborsClassifier().fit(X, y).kneighbors(X, prototypes="support_vectors")
+    with pytest.raises(ValueError, match="n_neighbors must be"):
+        machine.kneighbors(X, 0)
+    with pytest.raises(ValueError, match="similarity must be True or False"):
+        machine.kneighbors(X, similarity="yes")
+    with pytest.raises(NotFittedError):
+        SVC().kneighbors(X)
+
+
+def test_equal_rows_are_neighbours_of_each_other():
+    machine = SVR(kernel="linear").fit([[0.0], [0.0], [0.0], [3.0]], [0.0, 0.0, 0.0, 1.0])
+    distances, indices = machine.kneighbors(n_neighbors=1)
+    assert distances[:, 0].tolist() == [0.0, 0.0, 0.0, 3.0]
+    assert (indices[:, 0] != np.arange(4)).all()
+
+
+def test_similar_training_molecules_of_a_prediction():
+    molecules = [{1, 2, 3}, {1, 2, 4}, {7, 8}, {7, 8, 9}, set()]
+    machine = SVR(kernel="tanimoto").fit(molecules, [0.0, 0.1, 1.0, 1.1, 0.5])
+    similarity, indices = machine.kneighbors([{1, 2, 3, 4}, {7}, {100}], 2, similarity=True)
+    np.testing.assert_allclose(similarity, [[0.75, 0.75], [0.5, 1.0 / 3.0], [0.0, 0.0]], atol=1e-15)
+    assert indices.tolist() == [[0, 1], [2, 3], [0, 1]]
+
+
+def test_neighbours_by_given_kernel_values():
+    X, y = TABLES["3 classes"]
+    K = polynomial_kernel(X, degree=2)
+    kernel = Polynomial(2, gamma=1.0 / X.shape[1], coef0=1.0)
+    for given in ("precomputed", 2.0 * Precomputed() + 1.0):
+        machine = SVC(kernel=given).fit(K[::2, ::2], y[::2])
+        distances, indices = machine.kneighbors(K[1::2, ::2], 3)
+        assert np.isnan(distances).all()
+        np.testing.assert_array_equal(indices, brute_force(kernel, X[1::2], X[::2], 3)[2])
+        expected, _, places = brute_force(kernel, X[::2], X[::2], 3, itself=True)
+        distances, indices = machine.kneighbors(n_neighbors=3)
+        np.testing.assert_allclose(distances, expected * np.sqrt(1.0 if given == "precomputed" else 2.0), atol=1e-6)
+        np.testing.assert_array_equal(indices, places)
+    with pytest.raises(ValueError, match="kneighbors needs X"):
+        KernelNeighborsClassifier(kernel="precomputed").fit(K, y).kneighbors()
 
 
 def test_strings_have_neighbours():

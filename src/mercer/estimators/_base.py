@@ -23,6 +23,7 @@ from mercer.data.user_warnings import warn_user
 from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
 from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._neighbours import FindsNeighbours
 from mercer.estimators._validation import (
     check_rows,
     check_square,
@@ -162,7 +163,7 @@ class _Reporter:
         return any([listen(progress) for listen in self._listeners])
 
 
-class KernelMachine(SupportsCallbacks, WithCard, HoldsKernel, BaseEstimator):
+class KernelMachine(SupportsCallbacks, WithCard, FindsNeighbours, HoldsKernel, BaseEstimator):
     """An estimator with a kernel; its rows are vectors, kernel values, strings or sets."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]

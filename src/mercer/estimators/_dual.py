@@ -23,6 +23,7 @@ from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_flag
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import GO_ON, Iterated, KernelMachine, say
+from mercer.estimators._neighbours import Prototypes
 from mercer.estimators._validation import (
     check_sample_weight,
     check_targets,
@@ -177,6 +178,20 @@ class DualMachine(Iterated, KernelMachine):
                 "the precomputed matrix behind; fit again, and ask before pickling."
             )
         return evidence.data.rows(self.support_)
+
+    def _prototypes(self, which: str) -> Prototypes:
+        if which != "all":
+            rows, indices = self._support_rows(), self.support_.astype(np.int64)
+        else:
+            evidence = self._solutions[0].evidence if hasattr(self, "_solutions") else None
+            if evidence is None or isinstance(evidence.kernel, EvaluatedKernel):
+                raise ValueError(
+                    f"the training rows of this {type(self).__name__} are not at hand: it was pickled, read from a "
+                    "file or trained by a search on kernel values. Take prototypes='support_vectors', or fit it again."
+                )
+            indices = np.asarray(self._rows, dtype=np.int64)
+            rows = evidence.data.rows(indices)
+        return Prototypes(rows, indices, self.kernel_.diag(rows))
 
     def _of_rows(self, kernel: Kernel, data: Data) -> Self:
         """Return a copy that predicts for rows instead of for stored kernel values.

@@ -17,6 +17,7 @@ from mercer.data.arguments import check_seconds
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import KernelMachine
 from mercer.estimators._labels import Labels
+from mercer.estimators._neighbours import Prototypes
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
@@ -57,6 +58,12 @@ class EveryRowMachine(KernelMachine):
 
     def _fit_rows(self) -> Data:
         return restored_rows(self.kernel_, self.X_fit_)
+
+    def _prototypes(self, which: str) -> Prototypes:
+        if which != "all":
+            raise ValueError(f"{type(self).__name__} has no support vectors: take prototypes='all'.")
+        rows = self._fit_rows().rows(self._rows)
+        return Prototypes(rows, self._rows, self.kernel_.diag(rows))
 
     def _gram_of_fit(self) -> Gram:
         """Return the Gram matrix of the training rows of positive weight."""

@@ -10,17 +10,15 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
+from mercer.data import ObjectRows, Structured, Vectors
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators._base import KernelMachine
+from mercer.estimators._neighbours import PROTOTYPES, Prototypes
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
-from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.kernel import restored_rows
-from mercer.solvers.smooth.neighbours import counted_shares, nearest, nearest_by_values
+from mercer.solvers.smooth.neighbours import counted_shares
 from mercer.specs import ForKernelNeighborsClassifier
-
-PROTOTYPES = ("all", "support_vectors")
 
 
 class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
@@ -155,31 +153,6 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         )
         return self
 
-    def kneighbors(self, X: Any) -> tuple[FloatArray, IndexArray]:
-        """Return the distances to the nearest prototypes, in ascending order, and their indices in the training rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (m, p)
-
-        Returns
-        -------
-        distances : ndarray of shape (m, n_neighbors)
-            NaN for a precomputed kernel, because k(x, x) of new rows is unknown.
-        indices : ndarray of shape (m, n_neighbors)
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` holds NaN or infinity, or if its features are not those of `fit`.
-        """
-        squares, nearest_of = self._nearest(X)
-        if isinstance(self.kernel_, PrecomputedKernel):
-            squares = np.full_like(squares, np.nan)
-        return np.sqrt(np.maximum(squares, 0.0)), self.prototype_indices_[nearest_of]
-
     def predict_proba(self, X: Any) -> FloatArray:
         """Return each class's share of the votes, weighted by `class_weight_`.
 
@@ -204,8 +177,8 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         -----
         Costs as much as `kneighbors`.
         """
-        _, nearest_of = self._nearest(X)
-        return counted_shares(self._codes[nearest_of], self.class_weight_)
+        places = self._nearest(X)
+        return counted_shares(self._codes[places], self.class_weight_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest weighted share of votes.
@@ -234,10 +207,16 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         shares = self.predict_proba(X)
         return self.classes_[shares.argmax(axis=1)]
 
-    def _nearest(self, X: Any) -> tuple[FloatArray, IndexArray]:
-        data: Data = self._new_rows(X)
-        count = min(self.spec_.n_neighbors, self._diagonal.size)
-        if isinstance(data, Precomputed):
-            return nearest_by_values(data, self.prototype_indices_, self._diagonal, count)
-        prototypes = restored_rows(self.kernel_, self.X_fit_)
-        return nearest(self.kernel_, data, prototypes, self._diagonal, count, n_jobs=self.n_jobs)
+    def _nearest(self, X: Any) -> IndexArray:
+        """Return the places of the nearest prototypes among all of them."""
+        data, of = self._new_rows(X), self._prototypes("all")
+        return self._searched(data, of, min(self.spec_.n_neighbors, of.indices.size))[1]
+
+    def _default_neighbours(self) -> int:
+        return self.spec_.n_neighbors
+
+    def _prototypes(self, which: str) -> Prototypes:
+        if which != "all" and which != self.prototypes:
+            raise ValueError("this machine chose no support vectors: fit it with prototypes='support_vectors'.")
+        rows = None if self.kernel_.takes_values else restored_rows(self.kernel_, self.X_fit_)
+        return Prototypes(rows, self.prototype_indices_, self._diagonal)

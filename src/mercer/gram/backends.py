@@ -28,7 +28,7 @@ from mercer.gram.threads import threads_that_pay as threads_that_pay
 from mercer.kernels import Kernel, stack_depth
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.instruction_set import select_isa
-from mercer.kernels.program import Op, Program
+from mercer.kernels.program import PASSES, Op, Program
 
 _MAX_EXPONENT_SPAN = 1e5  # largest scale times squared distance at which inner products leave a kernel value 10 digits
 _ENTRY_LENGTH = 5  # integer multiplications that take as long as one entry of a sparse row
@@ -101,6 +101,8 @@ def _of_numbers(
     memory_limit: int | None,
 ) -> tuple[Backend, str]:
     """The backend for a program on rows of numbers that are not stored as bits: integers, sparse form, or floats."""
+    if isinstance(data, CSR) and data.is_wide and len({view for op, view in program if op in PASSES}) > 1:
+        return by_python(), f"{kernel!r} reads these many, mostly empty columns in several ways: NumPy evaluates it"
     integers = integer_form(program, data, n_jobs=n_jobs, memory_limit=memory_limit)
     entries = None if integers is None else integers.row_length / _ENTRY_LENGTH
     shift = prevailing_values(program, data, memory_limit, most_entries=entries)

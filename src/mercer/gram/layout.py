@@ -36,7 +36,7 @@ class Layout:
 
     Attributes
     ----------
-    columns : list of lists of int
+    columns : list of sequences of int
         Lists of columns that passes read. Argument i stands for list i - 1; argument 0 stands for all columns.
     arguments : list of float
         The argument that native code gets for each step of the program.
@@ -54,8 +54,9 @@ class Layout:
             self._parts = [*([0.0] if inner else []), *(view for view in views if view not in inner)]
         self._converted: dict[int, tuple[Data, Vectors]] = {}
         self._widths: list[int] = []
+        self._data = data
         rows = self._rows = self.rows(data)
-        self.columns: list[list[int]] = []
+        self.columns: list[Sequence[int]] = []
         numbers: dict[View | float, float] = {}
         starts = dict(zip(self._parts, accumulate(self._widths, initial=0), strict=False))
         for view in views:
@@ -66,7 +67,7 @@ class Layout:
                 chosen = view.chosen
             numbers[view] = 0.0
             if len(chosen) < rows.p:
-                self.columns.append(list(chosen))
+                self.columns.append(chosen)
                 numbers[view] = float(len(self.columns))
         pairings = {(Op.DOT if op is Op.SQDIST else op, argument) for op, argument in program if op in PASSES}
         self.n_passes = max(1, len(pairings))
@@ -120,22 +121,26 @@ class Layout:
 
     def sq_radius(self, step: tuple[Op, View | float]) -> float:
         """Return the largest squared distance to the centre, in the columns that a step of the program reads."""
-        part, centre = self._part(self._rows, step), self.centre
+        part, centre = self._part(step), self.centre
         if centre is not None and part is not self._rows:
             centre = centre[self._chosen(self.arguments[self.program.index(step)])]
         return float(part.sq_norms(centre).max(initial=0.0))
 
     def sq_norm(self, step: tuple[Op, View | float]) -> float:
         """Return the largest squared norm of the columns that a step of the program reads."""
-        return float(self._part(self._rows, step).sq_norms().max(initial=0.0))
+        return float(self._part(step).sq_norms().max(initial=0.0))
 
     def largest_row_sum(self, step: tuple[Op, View | float]) -> float:
         """Return the largest sum of absolute entries of the columns that a step of the program reads."""
-        return float(row_sums(as_data(abs(self._part(self._rows, step).stored))).max(initial=0.0))
+        return float(row_sums(as_data(abs(self._part(step).stored))).max(initial=0.0))
 
-    def _part(self, rows: Vectors, step: tuple[Op, View | float]) -> Vectors:
-        argument = self.arguments[self.program.index(step)]
-        return rows if argument == 0.0 else Columns(tuple(self.columns[int(argument) - 1])).of(rows)
+    def _part(self, step: tuple[Op, View | float]) -> Vectors:
+        """Return the features of the training rows that a step of the program reads."""
+        if self.arguments[self.program.index(step)] == 0.0:
+            return self._rows
+        given = self._data if self._form is None else self._form.of(self._data)
+        assert isinstance(given, Vectors)
+        return seen(step[1], given)
 
     def _chosen(self, argument: float) -> slice | list[int]:
-        return slice(None) if argument == 0.0 else self.columns[int(argument) - 1]
+        return slice(None) if argument == 0.0 else list(self.columns[int(argument) - 1])

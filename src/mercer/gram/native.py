@@ -69,7 +69,9 @@ class NativeBackend(Backend):
         length = _row_length(rows) * self._layout.n_passes
         single_length = integers.row_length if integers else length
         self.kernel_is_expensive = single_length > (_SHORT_ROW if isinstance(rows, Dense) else _SHORT_SPARSE_ROW)
-        kernel = CompiledKernel([int(op) for op, _ in program], self._layout.arguments, direct, self._layout.columns)
+        kernel = CompiledKernel(
+            [int(op) for op, _ in program], self._layout.arguments, direct, [list(one) for one in self._layout.columns]
+        )
         self._centre = None if direct else self._layout.centre
         self._calls = TileCalls(kernel, self._centre, length + 20, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads

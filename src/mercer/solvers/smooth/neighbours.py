@@ -5,13 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, Precomputed, Vectors
-from mercer.geometry.matrices import BLOCK_VALUES, blocks
+from mercer.data import Data, Vectors
+from mercer.geometry.matrices import blocks
 from mercer.kernels import RBF, Kernel, Linear
 
 
 def nearest(
-    kernel: Kernel, data: Data, prototypes: Data, norms: FloatArray, count: int, *, n_jobs: int | None = None
+    kernel: Kernel,
+    data: Data,
+    lengths: FloatArray,
+    prototypes: Data,
+    norms: FloatArray,
+    count: int,
+    *,
+    n_jobs: int | None = None,
 ) -> tuple[FloatArray, IndexArray]:
     """Return the squared distances to the `count` nearest prototypes, and their indices, each (m, count).
 
@@ -21,6 +28,8 @@ def nearest(
         A resolved kernel.
     data : Data
         The m rows whose neighbours are searched.
+    lengths : ndarray of shape (m,)
+        k(x, x) of each row; it does not affect the order.
     prototypes : Data
     norms : ndarray of shape (n_prototypes,)
         k(z, z) of each prototype.
@@ -49,25 +58,9 @@ def nearest(
         squares = np.square(distances)
         return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
     squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
-    lengths = kernel.diag(data)
     for part, block in blocks(kernel, data.like(prototypes), prototypes, n_jobs=n_jobs):
         squares[part], indices[part] = _first(norms - 2.0 * block, count)
     return squares + lengths[:, None], indices
-
-
-def nearest_by_values(
-    data: Precomputed, columns: IndexArray, norms: FloatArray, count: int
-) -> tuple[FloatArray, IndexArray]:
-    """Return the same as :func:`nearest` for rows of kernel values; `columns` are the columns of the prototypes.
-
-    The squares are only k(z, z) - 2 k(x, z), because k(x, x) is unknown. It does not affect the order.
-    """
-    squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
-    height = max(1, BLOCK_VALUES // max(1, columns.size))
-    for first in range(0, data.n, height):
-        part = slice(first, min(first + height, data.n))
-        squares[part], indices[part] = _first(norms - 2.0 * data.rows(part).values(columns), count)
-    return squares, indices
 
 
 def vote_shares(
@@ -84,7 +77,8 @@ def vote_shares(
 
     `codes` are the classes of the prototypes; the other arguments are those of :func:`nearest`.
     """
-    _, indices = nearest(kernel, data, prototypes, kernel.diag(prototypes), min(count, codes.size), n_jobs=n_jobs)
+    lengths, norms = kernel.diag(data), kernel.diag(prototypes)
+    _, indices = nearest(kernel, data, lengths, prototypes, norms, min(count, codes.size), n_jobs=n_jobs)
     return counted_shares(codes[indices], class_weight)
 
 
