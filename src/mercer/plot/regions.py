@@ -35,9 +35,9 @@ MAX_LETTERS = 18  # of a class name in the legend
 class DecisionRegionDisplay(Display):
     """What a machine predicts in the plane of two features.
 
-    Of two classes: the regions, the boundary f(x) = 0 and the margins f(x) = ±1. Of several classes: the regions. Of a
-    one-class machine or a ball: the region of usual rows. Of a regression: the predicted numbers as shades and lines of
-    equal height. Classes differ in colour, marker, and the lightness or hatch of their regions.
+    Two classes have their regions, the boundary f(x) = 0 and the margins f(x) = ±1. Several classes have their regions.
+    A one-class machine or a ball has the region of usual rows. A regression has shades and lines of equal height for
+    the predicted numbers. Classes differ in colour, marker, and the lightness or hatch of their regions.
 
     Parameters
     ----------
