@@ -20,6 +20,7 @@ HELP_WIDTH = 78  # letters of a line of help; so many fit into a page
 TITLES = {
     "estimators": "Machines",
     "kernels": "Kernels",
+    "data": "Rows that are not tables",
     "features": "Feature maps",
     "geometry": "Geometry",
     "export": "Machines in other languages",
