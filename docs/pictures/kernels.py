@@ -389,7 +389,7 @@ def _machine(axes: Any, kernel: Kernel, moved: float) -> None:
         warnings.simplefilter("ignore", IndefiniteKernelWarning)
         fitted = SVC(C=10.0, kernel=kernel).fit(X, y)
     DecisionRegionDisplay.from_estimator(fitted, X, y, ax=axes, legend=False)
-    axes.set(title=f"{fitted.support_.size} of 60 rows are support vectors", aspect="equal")
+    axes.set(title=f"{fitted.support_.size} of 60 rows\nare support vectors", aspect="equal")
 
 
 if __name__ == "__main__":
