@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer import (
+    RBF,
     SVC,
     SVR,
     KernelLogisticRegression,
@@ -20,6 +21,7 @@ from mercer import (
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
+    Linear,
     LinearSVC,
     LinearSVR,
     LogisticRegression,
@@ -36,6 +38,8 @@ PIPELINE = make_pipeline(StandardScaler(), SVC())
 DEFAULTS = [
     (SVC(), {"C", "gamma"}),
     (SVC(kernel="linear"), {"C"}),
+    (SVC(kernel=RBF()), {"C", "kernel__gamma"}),
+    (SVC(kernel=RBF() + Linear()), {"C"}),
     (NuSVC(), {"nu", "gamma"}),
     (LinearSVC(), {"C"}),
     (LogisticRegression(), {"C"}),

@@ -36,15 +36,15 @@ def default_axes(search: Any, X: Any, y: Any) -> dict[str, Any]:
     machine, path = machine_of(search.estimator), path_of(search.estimator)
     params = machine.get_params(deep=False)
     is_mercer = type(machine).__module__.startswith("mercer.")
-    has_gamma = is_mercer and "kernel" in params and gamma_of(params["kernel"]) == "gamma"
+    gamma = gamma_of(params["kernel"]) if is_mercer and "kernel" in params else ""
     spread = 1.0
     if is_regressor(machine) and y is not None:
         spread = float(np.std(np.asarray(y, dtype=np.float64))) or 1.0
-    gammas = {f"{path}gamma": coarse_values("gamma", search, X, y)} if has_gamma else {}
+    gammas = {f"{path}{gamma}": coarse_values("gamma", search, X, y)} if gamma else {}
     other = next((name for name in _OTHERS if name in params and is_mercer), "")
     if other and ("C" not in params or other == "n_neighbors"):
         return {"param_grid": {f"{path}{other}": list(_OTHERS[other]), **gammas}}
-    axes: dict[str, Any] = {"gamma": ZOOM} if has_gamma else {}
+    axes: dict[str, Any] = {"gamma": ZOOM} if gamma else {}
     if "C" in params:
         axes["C"] = [spread * value for value in _PENALTIES] if is_regressor(machine) else ZOOM
     if "epsilon" in params and is_regressor(machine):
