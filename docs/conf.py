@@ -75,6 +75,7 @@ html_copy_source = False
 html_theme_options = {
     "logo": {"text": "mercer"},
     "show_prev_next": True,
+    "show_toc_level": 2,  # methods
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
     "footer_start": ["copyright"],
