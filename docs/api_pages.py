@@ -106,7 +106,7 @@ def index(folder):
 
 def _commands():
     """Return the page of the commands, with what ``--help`` prints."""
-    program = click.Context(cli, info_name="mercer")
+    program = click.Context(cli, info_name="mercer", **cli.context_settings)  # click keeps the first help option
     parts = [_heading("The commands", "="), "What ``mercer COMMAND --help`` prints.\n"]
     for name, command in cli.commands.items():
         context = click.Context(command, info_name=name, parent=program, terminal_width=HELP_WIDTH)
