@@ -30,7 +30,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 import mercer.kernels as mk
 import reference
 from cases import ISAS
-from mercer import SVC, IndefiniteKernelWarning, KernelRidge, RKHSFunction, Tanimoto
+from mercer import SVC, SVR, IndefiniteKernelWarning, KernelRidge, RKHSFunction, Tanimoto
 from mercer._core import WordRows, word_pairs, word_transform
 from mercer.data import as_data, as_structured, together
 from mercer.gram import Gram
@@ -536,6 +536,58 @@ def test_letters_outside_the_alphabet_are_named_with_row_and_position():
         Spectrum(2, reverse_complement=True).block(*[as_structured(["aé"])] * 2)
     with pytest.warns(UserWarning, match=r"has letters only in the other case, .* 'a' for 'A'"):
         SVC(kernel=Spectrum(2)).fit(["ACG", "CGA"], [0, 1]).predict(["acg"])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Spectrum(3, reverse_complement=True),
+        Mismatch(3, 1),
+        GappedKmer(4, 2, alphabet="acgt", normalized=False),
+        GappedKmer(4, 2, "full", centre=(1, 5)),
+    ],
+    ids=str,
+)
+def test_weights_of_words_add_up_to_decision_values(kernel):
+    X, y = dna(60)
+    machine = SVC(kernel=kernel, C=10.0).fit(X, y)
+    weights, row = machine.word_weights_, "acgtgattgacgnttacaga"
+    assert len(weights) == 4**weights.length == weights.values.size
+    assert weights[row[:3] if weights.length == 3 else row[:4]] == weights.of(row)[0]
+    assert np.isnan(weights.of(row)).sum() == weights.length  # a word with "n" has no weight
+    word, largest = weights.largest(2)[0]
+    assert abs(largest) == np.abs(weights.values).max() == abs(weights[word])
+    row = row.replace("n", "a")
+    per_word = weights.of(row)
+    if kernel.reverse_complement:
+        per_word = np.concatenate([per_word, weights.of(row[::-1].translate(str.maketrans("acgt", "tgca")))])
+    if getattr(kernel, "centre", None):
+        n = per_word.size
+        per_word = per_word * (1 + 1 * 0.5 ** (np.abs(np.arange(n) - (n - 1) / 2) / 5))
+    norm = replace(machine.kernel_, normalized=False).diag(as_structured([row]))[0] ** 0.5 if kernel.normalized else 1.0
+    value = per_word.sum() / norm + machine.intercept_[0]
+    np.testing.assert_allclose(machine.decision_function([row])[0], value, rtol=1e-10)
+    with pytest.raises(KeyError, match="letters of"):
+        weights["a"]
+
+
+def test_variants_are_scored_by_the_changed_rows():
+    X, y = dna(60)
+    machine = SVC(kernel=GappedKmer(4, 3, reverse_complement=True)).fit(X, y)
+    rows = ["acgtgattgacg", "ttttttt"]
+    changes = machine.score_variants(rows, [(0, 4, "c"), (1, 0, "a"), (0, 0, "a")])
+    f = machine.decision_function([*rows, "acgtcattgacg", "atttttt"])
+    np.testing.assert_allclose(changes, [f[2] - f[0], f[3] - f[1], 0.0], atol=1e-12)
+    assert machine.score_variants(rows, []).shape == (0,)
+    tokens = SVR(kernel=Spectrum(2)).fit([["a", "b"], ["b", "b", "a"]], [0.0, 1.0])
+    assert tokens.score_variants([["a", "b"]], [(0, 0, "b")]).shape == (1,)
+    for variant, fault in [((2, 0, "a"), "of a row from 0 to 1"), ((0, 12, "a"), "position from 0 to 11 of row 0")]:
+        with pytest.raises(ValueError, match=f"variant 0 must (be|have) .*{fault}|{fault}"):
+            machine.score_variants(rows, [variant])
+    with pytest.raises(ValueError, match="variant 0 must have one letter, got 'ac'"):
+        machine.score_variants(rows, [(0, 0, "ac")])
+    with pytest.raises(AttributeError, match="kernels of words only"):
+        _ = SVC(kernel=Jaccard()).fit(X, y).word_weights_
 
 
 def test_rows_of_bytes_are_strings():

@@ -31,6 +31,7 @@ from mercer.estimators._validation import (
     check_without_effect,
     scaling_hint,
 )
+from mercer.estimators._words import ReadsWords
 from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
@@ -44,7 +45,7 @@ from mercer.solvers import Limits, Solution, solve
 from mercer.specs import QuadraticSpec
 
 
-class DualMachine(Iterated, KernelMachine):
+class DualMachine(ReadsWords, Iterated, KernelMachine):
     """One or several machines whose dual problems are solved and certified by :mod:`mercer.solvers`."""
 
     warm_start: bool

@@ -17,7 +17,8 @@ from mercer.kernels import hamming
 from mercer.kernels.parameters import flag
 from mercer.kernels.structured import Normalizable
 from mercer.kernels.word_rows import MOST_WORDS, WordRows, first_outside, joined, other_case, word_rows
-from mercer.kernels.word_sums import Evaluator, Term, evaluator
+from mercer.kernels.word_sums import Evaluator, Term, evaluator, weights_of_words
+from mercer.kernels.word_weights import WordWeights
 
 
 class WordKernel(Normalizable):
@@ -158,3 +159,34 @@ class WordKernel(Normalizable):
             roots = np.sqrt(self._squares(a))[:, None]
             np.divide(sums, roots, out=sums, where=roots > 0.0)
         return sums
+
+    def word_weights(self, A: Data, coefficients: FloatArray) -> WordWeights | tuple[WordWeights, ...]:
+        """Return the weights of all words in the function sum_i coefficients_i k(., A_i).
+
+        Parameters
+        ----------
+        A : Data
+        coefficients : ndarray of shape (A.n,)
+
+        Returns
+        -------
+        WordWeights, or a tuple of them for words of several lengths
+
+        Raises
+        ------
+        ValueError
+            If there are more words than a table of 256 MiB can hold.
+        """
+        rows = self._rows(A)
+        if self.normalized:
+            roots = np.sqrt(self._squares(rows))
+            coefficients = np.divide(coefficients, roots, out=np.zeros(rows.n), where=roots > 0.0)
+        words = self._words(rows)
+        spread = np.bincount(rows.index, coefficients, minlength=words.n).astype(np.float64)
+        place_weights = None if self.centre is None else words.by_place(self._lengths()[0], *self.centre)
+        longest = int(np.diff(words.starts).max(initial=0))
+        weights = tuple(
+            weights_of_words(words, Term.of(length, weights), place_weights, spread)
+            for length, weights in self._terms(words.n_letters, longest)
+        )
+        return weights[0] if len(weights) == 1 else weights

@@ -32,8 +32,13 @@ class WordRows:
 
     letters: IndexArray
     starts: IndexArray
-    n_letters: int
+    alphabet: tuple[Hashable, ...]
     both_strands: bool = False
+
+    @property
+    def n_letters(self) -> int:
+        """Number of letters of the alphabet, at least 1."""
+        return max(1, len(self.alphabet))
 
     @property
     def n(self) -> int:
@@ -104,7 +109,7 @@ def word_rows(
     code_of = np.array([codes.get(one, _NO_LETTER) for one in rows.numbers] or [_NO_LETTER])
     forward = code_of[rows.letters]
     if not both_strands:
-        return WordRows(forward, rows.starts, max(1, len(letters)))
+        return WordRows(forward, rows.starts, tuple(letters))
     complement_of = complements(letters)
     reverse_code_of = np.array([codes.get(complement_of.get(one), _NO_LETTER) for one in rows.numbers] or [_NO_LETTER])
     strange = np.array([one in codes and one not in complement_of for one in rows.numbers] or [False])[rows.letters]
@@ -118,7 +123,7 @@ def word_rows(
     both = np.full(2 * forward.size + n, _NO_LETTER)
     both[starts[row_of] + at] = forward
     both[starts[row_of] + 2 * rows.lengths[row_of] - at] = reverse_code_of[rows.letters]
-    return WordRows(both, starts, max(1, len(letters)), both_strands=True)
+    return WordRows(both, starts, tuple(letters), both_strands=True)
 
 
 def complements(letters: Iterable[Hashable]) -> dict[Hashable, str]:

@@ -23,6 +23,7 @@ from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import Op
 from mercer.kernels.structured import DENSE_BYTES, feature_table, pass_values
 from mercer.kernels.word_rows import WordRows, narrow_indices
+from mercer.kernels.word_weights import WordWeights
 
 _JOIN_BYTES = 1 << 29  # of the features of a join, 24 bytes each; above, words are compared pair by pair
 _JOIN_NANOSECONDS = 0.3  # of a feature of a row, in a kernel value
@@ -143,6 +144,26 @@ class Products:
         return np.asarray((self._left @ (self._right.T @ spread))[left])
 
 
+class _Positions(NamedTuple):
+    """For each word of the rows: its row, its number among all words, and how often it counts."""
+
+    row_of: IndexArray
+    number: IndexArray
+    counts: FloatArray
+
+    @classmethod
+    def of(cls, words: WordRows, term: Term, place_weights: FloatArray | None) -> _Positions:
+        row_of, number, at = words.table_positions(term.length)
+        return cls(row_of, number, np.ones(at.size) if place_weights is None else place_weights[at])
+
+    def transformed(self, term: Term, n_letters: int, coefficients: FloatArray) -> FloatArray:
+        """Return, for each of all words u, the sum over rows i and their words v of coefficients_i h(d(u, v))."""
+        values = self.counts * coefficients[self.row_of]
+        table = np.bincount(self.number, values, minlength=term.n_words(n_letters)).astype(np.float64)
+        word_transform(select_isa(), term.length, term.weights, n_letters, table)
+        return table
+
+
 class Pairs:
     """Kernel values by comparing all pairs of words; products by transforming the table of all words."""
 
@@ -177,29 +198,16 @@ class Pairs:
             return None
         spread = _spread(self._words.n, right, vectors)
         total = np.zeros_like(spread)
-        for term, (row_of, number, counts) in zip(self._terms, self._positions, strict=True):
+        for term, places in zip(self._terms, self._positions, strict=True):
             for column in range(vectors.shape[1]):
-                table = self._table(term, spread[:, column])
-                total[:, column] += np.bincount(row_of, counts * table[number], minlength=self._words.n)
+                table = places.transformed(term, self._words.n_letters, spread[:, column])
+                values = places.counts * table[places.number]
+                total[:, column] += np.bincount(places.row_of, values, minlength=self._words.n)
         return total[left]
 
     @cached_property
-    def _positions(self) -> list[tuple[IndexArray, IndexArray, FloatArray]]:
-        """For each term, the row, the number and the weight of each word of the rows."""
-        positions = []
-        for term in self._terms:
-            row_of, number, at = self._words.table_positions(term.length)
-            weights = np.ones(at.size) if self._place_weights is None else self._place_weights[at]
-            positions.append((row_of, number, weights))
-        return positions
-
-    def _table(self, term: Term, coefficients: FloatArray) -> FloatArray:
-        """Return, for each of all words, the sum over rows i and their words v of coefficients_i h(d(u, v))."""
-        row_of, number, counts = self._positions[list(map(id, self._terms)).index(id(term))]
-        size = term.n_words(self._words.n_letters)
-        table = np.bincount(number, counts * coefficients[row_of], minlength=size).astype(np.float64)
-        word_transform(select_isa(), term.length, term.weights, self._words.n_letters, table)
-        return table
+    def _positions(self) -> list[_Positions]:
+        return [_Positions.of(self._words, term, self._place_weights) for term in self._terms]
 
 
 Evaluator: TypeAlias = Products | Pairs
@@ -210,3 +218,16 @@ def _spread(n: int, rows: IndexArray, vectors: FloatArray) -> FloatArray:
     spread = np.zeros((n, vectors.shape[1]))
     np.add.at(spread, rows, vectors)
     return spread
+
+
+def weights_of_words(
+    words: WordRows, term: Term, place_weights: FloatArray | None, coefficients: FloatArray
+) -> WordWeights:
+    """Return, for each of all words u, the sum over rows i and their words v of coefficients_i h(d(u, v))."""
+    if 8 * term.n_words(words.n_letters) * term.weights.size > _TABLE_BYTES:
+        raise ValueError(
+            f"there are {words.n_letters}^{term.length} words of {term.length} letters, too many for a table of their "
+            "weights: call function_ on the words of interest, as rows"
+        )
+    table = _Positions.of(words, term, place_weights).transformed(term, words.n_letters, coefficients)
+    return WordWeights(words.alphabet, term.length, table)
