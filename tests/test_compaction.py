@@ -153,3 +153,9 @@ def test_strings_are_compacted_too():
     change = np.abs(small.decision_function(words) - machine.decision_function(words))
     lengths = np.sqrt(machine.kernel_.diag(machine._new_rows(words)))
     assert (change <= small.compaction_.bounds * lengths + 1e-12).all()
+
+
+def test_a_machine_without_support_vectors_stays_as_it_is():
+    small = compact(mercer.SVR(epsilon=100.0).fit([[0.0], [1.0]], [0.0, 1.0]), 0.1)
+    assert small.predict([[3.0]]).tolist() == [0.5]
+    assert small.compaction_.bounds.tolist() == [0.0]

@@ -150,7 +150,7 @@ def test_what_cannot_be_written_is_named():
         to_c(SVC())
 
 
-@pytest.mark.parametrize("name", ["", "1st", "a-b", "double", "with space", "é"])
+@pytest.mark.parametrize("name", ["", "1st", "a-b", "double", "with space", "é", "Math", "undefined"])
 def test_names_are_identifiers(name):
     for write in (to_c, to_javascript):
         with pytest.raises(ValueError, match="identifier"):
@@ -162,6 +162,8 @@ def test_labels_without_an_exact_type_are_refused():
     assert "1152921504606846976LL" in to_c(large)
     with pytest.raises(NotExportableError, match="53 bits"):
         to_javascript(large)
+    with pytest.raises(NotExportableError, match="half a character"):
+        to_c(SVC().fit(X, np.array(["a", "\ud800"], dtype=object)[TWO]))
     with pytest.raises(NotExportableError, match="zero byte"):
         to_c(SVC().fit(X, np.array(["a", "b\0c"], dtype=object)[TWO]))
 

@@ -149,8 +149,11 @@ def compact(model: Any, tol: float) -> Any:
         )
     vectors = restored_rows(kernel, model.support_vectors_ if isinstance(model, DualMachine) else model.X_fit_)
     scale = 2.0 if isinstance(model, SVDD) else 1.0
-    gram = Gram(kernel, vectors, n_jobs=model.n_jobs)
-    chosen, coefficients, bounds = _chosen_vectors(gram, model._coefficients, tol / scale)
+    coefficients, chosen = model._coefficients, np.arange(vectors.n)
+    bounds = _no_change(coefficients)
+    if vectors.n:
+        gram = Gram(kernel, vectors, n_jobs=model.n_jobs)
+        chosen, coefficients, bounds = _chosen_vectors(gram, coefficients, tol / scale)
     codes = np.zeros(0, dtype=np.int64)
     if hasattr(model, "classes_") and isinstance(model, DualMachine):
         codes = np.repeat(np.arange(model.classes_.size), model.n_support_)[chosen]
@@ -171,10 +174,15 @@ def _chosen_vectors(gram: Gram, coefficients: Coefficients, tol: float) -> tuple
         tables = [one.table(gram) for one in projections]
         if all((bounds <= tol).all() for _, bounds in tables):
             chosen = np.flatnonzero(is_chosen)
-            return chosen, _joined(coefficients, projections, tables, chosen), _joined_bounds(projections, tables)
+            bounds = _joined_bounds(coefficients, projections, tables)
+            return chosen, _joined(coefficients, projections, tables, chosen), bounds
         working *= _STRICTER
-    n_machines = sum(one.machines.size for one in projections)
-    return np.arange(gram.n), coefficients, np.zeros(n_machines)
+    return np.arange(gram.n), coefficients, _no_change(coefficients)
+
+
+def _no_change(coefficients: Coefficients) -> FloatArray:
+    """Return the bound 0 for each machine."""
+    return np.zeros(coefficients.n_machines if isinstance(coefficients, PairCoefficients) else coefficients.shape[1])
 
 
 class _Projection:
@@ -250,6 +258,7 @@ def _projections(gram: Gram, coefficients: Coefficients) -> list[_Projection]:
     return [
         _Projection(gram, rows, np.array([machine]), values[:, None])
         for machine, (rows, values) in enumerate(coefficients.columns())
+        if rows.size
     ]
 
 
@@ -290,8 +299,10 @@ def _joined(
     return PairCoefficients(table[chosen], counts)
 
 
-def _joined_bounds(projections: list[_Projection], tables: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    bounds = np.zeros(sum(one.machines.size for one in projections))
+def _joined_bounds(
+    coefficients: Coefficients, projections: list[_Projection], tables: list[tuple[FloatArray, FloatArray]]
+) -> FloatArray:
+    bounds = _no_change(coefficients)
     for one, (_, bounds_of_machine) in zip(projections, tables, strict=True):
         bounds[one.machines] = bounds_of_machine
     return bounds

@@ -19,7 +19,7 @@ _RESERVED = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main await "
     "class debugger delete export extends false finally function import in instanceof let new null super this throw "
-    "true try typeof var with yield module"
+    "true try typeof var with yield module exports require undefined NaN Infinity Math Array Float64Array"
 )
 _LONGEST_LABEL = 4000  # bytes; C99 promises literals of 4095
 _SAFE_INTEGER = 2**53 - 1  # the largest integer that JavaScript's numbers hold exactly with all smaller ones
@@ -207,9 +207,12 @@ def _c_labels(classes: npt.NDArray[Any] | None) -> tuple[str, list[str]]:
 
 def _c_text(text: str) -> str:
     """Return a literal of C: bytes of UTF-8, with escapes for all that is not plain."""
-    encoded = text.encode()
-    if b"\0" in encoded or len(encoded) > _LONGEST_LABEL:
-        raise NotExportableError(f"the label {text[:40]!r} holds a zero byte or is too long for a literal of C.")
+    encoded = text.encode(errors="surrogatepass")
+    is_unicode = not any("\ud800" <= letter <= "\udfff" for letter in text)
+    if b"\0" in encoded or len(encoded) > _LONGEST_LABEL or not is_unicode:
+        raise NotExportableError(
+            f"the label {text[:40]!r} holds a zero byte or half a character, or is too long for a literal of C."
+        )
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in encoded)
     return f'"{"".join(plain)}"'
 

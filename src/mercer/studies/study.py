@@ -209,6 +209,7 @@ def study(
     'support vector machine'
     """
     began = perf_counter()
+    check_seconds(max_seconds)
     as_text = (*names_of(categorical), *names_of(text), *names_of(dates))
     reading = {
         "format": format,
