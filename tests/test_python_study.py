@@ -33,6 +33,7 @@ from mercer.studies.cli.commands import cli
 from mercer.studies.inputs import read_input
 from mercer.studies.judging import SVM
 from mercer.studies.report.python_options import in_python
+from mercer.studies.search import SearchStopped
 
 
 def two_groups(n=90, seed=3):
@@ -388,6 +389,14 @@ def test_progress_is_shown_and_handed_on(capsys, monkeypatch):
         warnings.simplefilter("error")
         mercer.study(two_groups(), "state", **QUICK)
     assert capsys.readouterr().err == ""
+
+
+def test_a_time_limit_below_0_is_refused_and_one_that_is_too_short_says_so():
+    with pytest.raises(ValueError, match=r"max_seconds must be a number >= 0, got -1"):
+        mercer.study(two_groups(), "state", max_seconds=-1)
+    with pytest.raises(SearchStopped, match="time limit") as caught:
+        mercer.study(two_groups(), "state", kernel="rbf", max_seconds=0.0, verbose=0)
+    assert "raise max_seconds" in caught.value.__notes__[0]
 
 
 def test_names_of_the_study_are_lazy():

@@ -253,6 +253,12 @@ def test_objects_that_are_no_table_are_refused(frame, message):
     assert (caught.value.hint == "call .collect() first") == isinstance(frame, pl.LazyFrame)
 
 
+def test_a_row_of_a_data_frame_is_no_table():
+    with pytest.raises(TableError, match="got Series") as caught:
+        as_table(pd.DataFrame({"x": [1.0]}).iloc[0])
+    assert "iloc[[0]]" in caught.value.hint
+
+
 def test_an_unknown_column_suggests_the_nearest():
     table = as_table(pd.DataFrame({"Diagnosis": [1], "Age": [2]}))
     with pytest.raises(TableError, match="there is no column 'diagnosys'") as caught:

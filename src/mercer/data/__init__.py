@@ -8,6 +8,7 @@ kind, the user gives a function that reads them (`ObjectRows`).
 
 from mercer.data.arguments import check_choice, check_count, check_number
 from mercer.data.arguments import check_flag as check_flag
+from mercer.data.arguments import check_seconds as check_seconds
 from mercer.data.cell_hashes import Hashes as Hashes
 from mercer.data.cell_hashes import bits_of as bits_of
 from mercer.data.cell_hashes import block_hashes as block_hashes

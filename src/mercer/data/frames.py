@@ -61,14 +61,21 @@ def as_table(frame: Any) -> Table:
         raise TableError(
             f"table must be a mercer Table, a pandas, polars or pyarrow data frame, or a dict of columns, got "
             f"{type(frame).__name__}",
-            hint="call .collect() first"
-            if hasattr(frame, "collect")
-            else "read a file with mercer.studies.models.read_table",
+            hint=_remedy(frame),
         ) from error
     if not columns or not len(columns[0]):
         raise TableError("the table has no rows")
     booleans = frozenset(name for name, one in zip(names, read, strict=True) if _is_boolean(one))
     return Table(tuple(names), columns, unread=tuple(str(series.name) for series in nested), booleans=booleans)
+
+
+def _remedy(value: Any) -> str:
+    """Return what to write in place of a value that is no table."""
+    if hasattr(value, "collect"):
+        return "call .collect() first"
+    if type(value).__name__ == "Series":
+        return "for one row of a data frame, give a frame of one row, such as frame.iloc[[0]] of pandas"
+    return "read a file with mercer.studies.models.read_table"
 
 
 def _of_columns(columns: Mapping[Any, Any]) -> Table:

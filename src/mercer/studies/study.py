@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from mercer.data import Limits, TableError, check_choice, warn_user
+from mercer.data import Limits, TableError, check_choice, check_seconds, warn_user
 from mercer.solvers import StageProgress, reported
 from mercer.studies.arranged import Copies
 from mercer.studies.costs import ClassWeight, Cost, costs_of_file
@@ -21,6 +21,7 @@ from mercer.studies.report.presenter import Presenter
 from mercer.studies.report.prose import before_the_look
 from mercer.studies.result import Study
 from mercer.studies.sealed_study import SealedStudy
+from mercer.studies.search import SearchStopped
 from mercer.studies.tables import MAX_LEVELS, DateOrder, MissingPolicy, Task
 from mercer.studies.time_budget import PAGE
 
@@ -263,6 +264,10 @@ def study(
             except TableError as error:
                 hint = None if error.hint is None else _NAMES.sub(lambda name: _OF_PROTOCOL[name[0]], error.hint)
                 raise TableError(_NAMES.sub(lambda name: _OF_PROTOCOL[name[0]], str(error)), hint) from error
+            except SearchStopped as stopped:
+                if str(stopped) != "interrupted":
+                    stopped.add_note("raise max_seconds, or let the study choose linear machines: kernel=None")
+                raise
         if folder is not None and isinstance(run, Study):
             run.save(folder, force=True)
         elif folder is not None:
