@@ -161,6 +161,13 @@ def test_a_curve_has_three_outcomes(studied, name):
         assert np.mean(one) == pytest.approx(total)
 
 
+def test_folds_that_do_not_differ_show_no_range_of_the_gain(studied):
+    curve = replace(studied.insight.curve, rises=False, is_flat=False, gain=Interval(0.0, 0.0, 0.0))
+    said = prose.more_rows(replace(studied, insight=replace(studied.insight, curve=curve)))
+    assert "the folds do not differ" in said
+    assert "anything from" not in said
+
+
 def importance(low, high):
     return Interval((low + high) / 2, low, high)
 

@@ -487,3 +487,13 @@ def test_a_machine_that_finds_a_rare_class_is_better_than_a_constant(studied, is
     assert (gain.low > 0.0) is is_better  # a resample without a sick row made the constant right everywhere
     back = score.compare(constant, ours)
     assert (back.low, back.high) == pytest.approx((-gain.high, -gain.low))
+
+
+def test_machines_that_agree_on_all_groups_may_still_differ():
+    right = np.arange(60) > 3
+    one = evaluate(np.ones(60, dtype=int), right.astype(int), None, NAMES[:2], groups=np.arange(60) // 2)
+    between = scores.accuracy_difference(one, one)
+    assert between.value == 0.0
+    assert between.low < -0.05 < 0.05 < between.high  # 30 groups, not 60 rows, and not nothing
+    apart = scores.accuracy_difference(replace(one, groups=None), replace(one, groups=None))
+    assert between.high > apart.high

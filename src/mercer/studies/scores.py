@@ -310,6 +310,10 @@ def accuracy_difference(first: Evaluation, second: Evaluation) -> Interval:
     """Return by how much the accuracy of the first is larger, with its interval."""
     if first.groups is None:
         return paired_difference(first.right, second.right).difference
+    if np.array_equal(first.right, second.right):  # no variance: there are as many trials as groups
+        n_groups = np.unique(first.groups).size
+        alike = np.arange(n_groups) < round(n_groups * float(first.right.mean()))
+        return paired_difference(alike, alike).difference
     return mean_interval(first.right.astype(np.float64) - second.right, first.groups)
 
 

@@ -135,6 +135,8 @@ def more_rows(study: Study, figure: Callable[[float], str], difference: Callable
     if curve.gain is not None and np.isfinite(curve.gain.high):
         low, high = difference(curve.gain.low), difference(curve.gain.high)
         spread = f"as far as the folds differ, the gain may be anything from {low} to {high}"
+        if low == high:
+            spread = "the folds do not differ, so they do not show how far chance goes"
     return f"Whether more rows would help cannot be told: {name} went {change}, and {spread}."
 
 

@@ -103,6 +103,8 @@ def _bound(study: Study, other: Contender, name: str) -> str:
     if study.goal.is_loss:
         limit *= abs(study.goal.main(study.svm.test).value)
     figure, better, worse = study.goal.figure_name, shown(max(0.0, difference.high)), shown(max(0.0, -difference.low))
+    if difference.low == difference.high:
+        return f"Whether it is better than {name} cannot be told: on every sealed row, both were equally good"
     if difference.high <= limit:
         return f"Its {figure} is better than that of {name} by at most {better}"
     if difference.low >= -limit:
