@@ -41,8 +41,7 @@ from mercer.data.spelling import one_spelling as one_spelling
 from mercer.data.structured import Structured, as_structured, looks_structured, together
 from mercer.data.table import MAX_FEATURES as MAX_FEATURES
 from mercer.data.table import Table as Table
-from mercer.data.table import TableError as TableError
-from mercer.data.table import TableWarning as TableWarning
+from mercer.data.table import TableError, TableWarning
 from mercer.data.table import cell_text as cell_text
 from mercer.data.table import first_rounded as first_rounded
 from mercer.data.table import target_column as target_column
@@ -60,6 +59,8 @@ __all__ = [
     "Pairs",
     "Precomputed",
     "Structured",
+    "TableError",
+    "TableWarning",
     "Vectors",
     "as_data",
     "as_structured",
