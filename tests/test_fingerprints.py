@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from mercer import SVC, SVR, Jaccard, Tanimoto, fingerprints, gram_matrix
+from mercer import SVC, SVR, Jaccard, Tanimoto, fingerprints, gram_matrix, save_model
 from mercer.data import as_data
 from mercer.kernels import Cosine, Dice, as_kernel, center
 
@@ -89,7 +89,7 @@ def test_values_of_bits_and_counts_by_brute_force(kernel, storage):
         np.testing.assert_allclose(gram_matrix(kernel, storage(X)), similarities(X, kernel), rtol=1e-13, atol=1e-15)
 
 
-def test_counts_of_any_columns_need_no_folding():
+def test_counts_of_any_columns_need_no_folding(tmp_path):
     places = np.sort(RNG.choice(2**32, 100, replace=False))
     wide = [{int(places[j]): int(row[j]) for j in np.flatnonzero(row)} for row in COUNTS]
     expected = similarities(COUNTS, Tanimoto())
@@ -102,6 +102,8 @@ def test_counts_of_any_columns_need_no_folding():
     assert one.n_features_in_ == 2**32
     assert one.certificate_.status == "optimal"
     np.testing.assert_allclose(one.decision_function(wide[:9]), other.decision_function(COUNTS[:9]), atol=1e-6)
+    with pytest.raises(ValueError, match="has 4,294,967,296: fold the columns"):
+        save_model(tmp_path / "wide.mercer", one)
     composite = center(Tanimoto() + Cosine()).resolve(as_data(fingerprints(wide)))
     exact = gram_matrix(center(Tanimoto() + Cosine()), COUNTS)
     np.testing.assert_allclose(gram_matrix(composite, wide), exact, atol=1e-13)
@@ -113,6 +115,11 @@ def test_machines_take_fingerprints_as_they_are():
     for rows in (BITS, ON_BITS, OF_BITS["RDKit"], OF_BITS["strings"], OF_BITS["column of a table"]):
         machine = SVR(kernel=0.5 * Tanimoto() + 0.5 * Tanimoto(), C=10.0, tol=1e-8).fit(rows, y)
         np.testing.assert_allclose(machine.predict(rows), expected, atol=1e-5)
+    machine = SVR(kernel="tanimoto", C=10.0, tol=1e-8).fit(OF_BITS["lists of on-bits"], y)
+    np.testing.assert_allclose(machine.predict(OF_BITS["sets"]), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        SVR(kernel="tanimoto", C=10.0, tol=1e-8).fit(BITS, y).predict(ON_BITS), expected, atol=1e-5
+    )
     assert gram_matrix(Tanimoto(), [set(), {1}]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert gram_matrix(Jaccard(), [set(), {1}]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
@@ -137,6 +144,9 @@ def test_names_of_kernels():
         (lambda: fingerprints([[5, 5]]), "on-bit 5 more than once"),
         (lambda: fingerprints(["0102"]), "row 0 is '0102'"),
         (lambda: fingerprints(["010", "01"]), "row 0 has 3 and row 1 has 2"),
+        (lambda: fingerprints([BitVector(BITS[0])], n_bits=128), "128 bits each, but row 0 has 100"),
+        (lambda: SVC(kernel="tanimoto").fit([["a", "b"], ["c"]], [0, 1]), r"row 0 has 'a'; Jaccard\(\) takes"),
+        (lambda: SVC(kernel="tanimoto").fit(BITS, BITS[:, 0]).predict([{100}]), "row 0 has column 100"),
         (lambda: fingerprints([{1: -2}]), "row 0 has -2"),
         (lambda: fingerprints([3]), "row 0 is a int"),
         (lambda: fingerprints({1, 2}), "put it into a list"),

@@ -74,6 +74,9 @@ def fingerprints(rows: Any, *, n_bits: int | None = None, packed: bool | str = F
     read = [_read(i, row) for i, row in enumerate(rows)]
     width = _common_width(read) if n_bits is None else n_bits
     for i, row in enumerate(read):
+        if row.width not in (None, width):
+            raise ValueError(f"fingerprints must have {width} bits each, but row {i} has {row.width}")
+    for i, row in enumerate(read):
         if row.columns.size and (row.columns[0] < 0 or row.columns[-1] >= width):
             column = row.columns[0] if row.columns[0] < 0 else row.columns[-1]
             raise ValueError(
@@ -91,13 +94,15 @@ _NO_ENTRIES = (np.empty(0, dtype=np.int64), np.empty(0))
 def looks_like_fingerprints(rows: Any) -> bool:
     """Return whether rows can only be fingerprints: vectors of RDKit, sets of integers, counts, or strings of bits.
 
-    The first row that is not empty decides. Lists of numbers may be a table.
+    The first row that is not empty decides. Lists may be a table, unless they have different lengths.
     """
     if isinstance(rows, (str, bytes, Mapping, set, frozenset)) or not isinstance(rows, Iterable):
         return False
-    if sp.issparse(rows) or len(getattr(rows, "shape", (0,))) != 1:
+    if not hasattr(rows, "__len__") or sp.issparse(rows) or len(getattr(rows, "shape", (0,))) != 1:
         return False
     for row in rows:
+        if isinstance(row, (list, tuple)):
+            return len({len(one) for one in rows if isinstance(one, (list, tuple))}) > 1
         if hasattr(row, "GetNonzeroElements") or hasattr(row, "GetOnBits"):
             return True
         if not isinstance(row, (str, Mapping, set, frozenset)):
@@ -183,7 +188,10 @@ def _counted(i: int, counts: Mapping[Any, Any], width: int | None) -> _Row:
 def _columns(i: int, columns: list[Any]) -> npt.NDArray[np.int64]:
     for column in columns:
         if not isinstance(column, _WHOLE) or isinstance(column, (bool, np.bool_)) or not -1 < column < 1 << 63:
-            raise ValueError(f"columns of fingerprints must be integers >= 0, but row {i} has {column!r}")
+            raise ValueError(
+                f"columns of fingerprints must be integers >= 0, but row {i} has {column!r}; Jaccard() takes sets and "
+                "lists of any elements"
+            )
     return np.sort(np.array(columns, dtype=np.int64))
 
 

@@ -60,7 +60,7 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     if isinstance(X, Data):
         return X
     if kernel.takes_fingerprints and looks_like_fingerprints(X):
-        X = fingerprints(X)
+        X = fingerprints(X, n_bits=None if reset else getattr(estimator, "n_features_in_", None))
     if kernel.is_structured:
         return _check_objects(estimator, X, kernel, as_structured, reset=reset, y=y)
     if kernel.takes_any_rows and not (is_table(X) if reset else hasattr(estimator, "n_features_in_")):

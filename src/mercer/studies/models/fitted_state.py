@@ -28,6 +28,9 @@ from mercer.kernels import Kernel, Linear
 from mercer.solvers.smooth import Separation
 from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point
 
+MOST_COLUMNS = 1 << 22
+"""Columns of a model, which names each of them."""
+
 OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKernelSVC | KernelPerceptron
 """Machines whose decision function is a sum over the training rows."""
 
@@ -167,8 +170,15 @@ def check_rows_are_numbers(machine: Any) -> None:
     Raises
     ------
     ValueError
-        If it was fitted on kernel values, on strings or sets, or on objects that its kernel function reads.
+        If it was fitted on kernel values, on strings or sets, or on objects that its kernel function reads; also if it
+        has too many columns for a file that names each of them.
     """
+    n_columns = getattr(machine, "n_features_in_", 0)
+    if n_columns > MOST_COLUMNS:
+        raise ValueError(
+            f"a model names every column, and this machine has {n_columns:,}: fold the columns to at most "
+            f"{MOST_COLUMNS:,}, or keep the machine by pickle"
+        )
     kernel = getattr(machine, "kernel_", None)
     if kernel is None or not (kernel.takes_values or kernel.is_structured or not hasattr(machine, "n_features_in_")):
         return
