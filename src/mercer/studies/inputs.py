@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mercer.data import Note, Table, TableError, as_table, listing
+import numpy as np
+
+from mercer.data import Note, Table, TableError, as_table, listing, text_cells
 from mercer.model_selection import rows_enough
 from mercer.studies.models import read_table
 from mercer.studies.tables import read_target, without_rare
 
 IN_MEMORY = "the table"
 """What a table that was not read from a file is called."""
+
+_NAME = "name"  # the column of the names of sequences in a FASTA file
 
 
 def names_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -48,7 +53,8 @@ def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table
     ----------
     rows : Table
     target : str, int, array-like or None
-        The name of a column, or the cells of a further one. None: the first column of an svmlight file.
+        The name of a column, the cells of a further one, or a file with the label of each name. None: the first
+        column of an svmlight file.
     needed : bool, default=True
         Whether there must be a target.
 
@@ -63,6 +69,8 @@ def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table
         if needed:
             raise TableError("target is missing, the column to predict", "name it: target=...")
         return rows, None
+    if isinstance(target, str | Path) and str(target) not in rows and Path(target).is_file():
+        return with_labels(rows, read_table(target), str(target))
     if isinstance(target, str) or not hasattr(target, "__len__"):
         return rows, column_name("target", target)
     name = str(getattr(target, "name", None) or "target")
@@ -75,6 +83,46 @@ def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table
         raise TableError(f"target has {column.n_rows:,} cells, and the table {rows.n_rows:,} rows")
     booleans = rows.booleans | column.booleans
     return replace(rows, names=(*rows.names, name), columns=(*rows.columns, column[name]), booleans=booleans), name
+
+
+def with_labels(rows: Table, labels: Table, source: str) -> tuple[Table, str]:
+    """Return the table with the labels of another one, whose first column holds names, and the name of the column.
+
+    Raises
+    ------
+    TableError
+        If the rows have no names, the labels are not two columns, or names are missing or repeated.
+    """
+    if _NAME not in rows:
+        raise TableError(f"{source} gives labels by name, but the rows have no column {_NAME!r}", "name a column")
+    key = _NAME if _NAME in labels else labels.names[0]
+    others = [name for name in labels.names if name != key]
+    if len(others) != 1:
+        raise TableError(
+            f"{source} must have two columns, the names of sequences and their labels, got {len(labels.names)}",
+            "leave out the others",
+        )
+    label = others[0]
+    if label in rows:
+        raise TableError(f"both the sequences and {source} have a column {label!r}", "rename one of them")
+    names = [str(name) for name in text_cells(labels[key])]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise TableError(f"{source} has several labels of {repeated[0]!r}", "leave one label a name")
+    places = {name: place for place, name in enumerate(names)}
+    missing = [name for name in rows[_NAME] if name not in places]
+    if missing:
+        raise TableError(
+            f"{source} has no label of {len(missing):,} of {rows.n_rows:,} sequences, such as {missing[0]!r}",
+            "add a line for each; an empty label leaves a sequence out",
+        )
+    order = np.array([places[name] for name in rows[_NAME]], dtype=np.int64)
+    return replace(
+        rows,
+        names=(*rows.names, label),
+        columns=(*rows.columns, labels[label][order]),
+        booleans=rows.booleans | (labels.booleans & {label}),
+    ), label
 
 
 def read_input(table: Any, as_text: Collection[str], reading: Mapping[str, Any]) -> tuple[Table, str]:

@@ -55,13 +55,17 @@ class OnceCommand(click.Command):
 table_argument = click.argument("table", metavar="TABLE")
 
 
-target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
+target_option = click.option(
+    "--target",
+    metavar="COLUMN",
+    help="Column to predict (svmlight files: label). A study also takes a file of names and their labels.",
+)
 
 
 _READING_OPTIONS = {
     "format": click.option(
         "--format",
-        type=click.Choice(["csv", "tsv", "parquet", "svmlight", "excel"]),
+        type=click.Choice(["csv", "tsv", "parquet", "svmlight", "excel", "fasta", "fastq"]),
         help="Format of the table  [default: by its name and first lines]",
     ),
     "sep": click.option("--sep", metavar="CHAR", help="Separator of its cells: a character, tab or space."),

@@ -107,7 +107,7 @@ def study_command(
     reading: dict[str, Any],
     **options: Any,
 ) -> None:
-    """Find, certify and honestly evaluate a machine for a TABLE (CSV, Excel, Parquet or svmlight).
+    """Find, certify and honestly evaluate a machine for a TABLE (CSV, Excel, Parquet, svmlight, FASTA).
 
     A test part is sealed first; kernel, gamma and C (for numbers epsilon too) are chosen on the rest by
     cross-validation; the seal is opened once. Logistic regression (for numbers ridge regression), nearest neighbours
@@ -122,6 +122,7 @@ def study_command(
     with ended_by_ctrl_c():
         from mercer.solvers import ProgressBar, StageProgress
         from mercer.studies.cli.output import print_sealed, print_study
+        from mercer.studies.inputs import with_target
         from mercer.studies.ledger import MODEL, REPORT, SEALED_MODEL, Looks, earlier_folders, free_folder, holds_study
         from mercer.studies.models import save_model, writable_folder
         from mercer.studies.protocol import study
@@ -135,7 +136,9 @@ def study_command(
         raise click.UsageError("--out names no folder", click.get_current_context())
     costs = cost_of(cost)
     rows = read(table, reading, text=as_text(options))
-    name, wanted = Path(table).name, target_of(rows, target)
+    name = Path(table).name
+    rows, column = with_target(rows, target, needed=False)
+    wanted = target_of(rows, column)
     command = shlex.join(["mercer", *arguments])
     size = options["test_size"]
     rows = with_rare(rows, wanted, options["task"], options.pop("rare"), test_size=size, folds=folds)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from mercer.data import TableError, listing, nearest_names
 
-Format = Literal["csv", "tsv", "parquet", "svmlight", "excel"]
+Format = Literal["csv", "tsv", "parquet", "svmlight", "excel", "fasta", "fastq"]
 """Formats of table files."""
 
 OF_ENDINGS = {
@@ -29,6 +29,12 @@ OF_ENDINGS = {
     ".svm": "svmlight",
     ".xlsx": "excel",
     ".xlsm": "excel",
+    ".fasta": "fasta",
+    ".fa": "fasta",
+    ".fna": "fasta",
+    ".faa": "fasta",
+    ".fastq": "fastq",
+    ".fq": "fastq",
 }
 """Endings of names that tell the format."""
 

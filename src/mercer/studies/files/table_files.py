@@ -1,4 +1,4 @@
-"""Reading of tables from CSV, TSV, Parquet, Excel and svmlight files."""
+"""Reading of tables from CSV, TSV, Parquet, Excel, svmlight, FASTA and FASTQ files."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mercer.studies.files.blocks.delimited_source import DelimitedSource, column
 from mercer.studies.files.blocks.parquet_source import ParquetSource
 from mercer.studies.files.file_formats import Format
 from mercer.studies.files.libsvm_data import read_lines
+from mercer.studies.files.sequence_files import sequence_table
 from mercer.studies.files.table_source import TableSource
 from mercer.studies.files.text_columns import refuse_second_header, table_of_text, typed_table
 
@@ -47,9 +48,11 @@ def read_table(
     path : str or Path
         ``.csv`` or ``.tsv`` (first line column names), ``.parquet``, ``.xlsx`` (first sheet; needs the extra
         ``excel``), or ``.svm``, ``.svmlight``, ``.libsvm`` (svmlight: its target becomes the column "label", its
-        features one sparse block whose column j is feature j as numbered in the file). Text files may be compressed:
-        ``.gz``, ``.bz2``, ``.xz``. A file with another name is read if its first lines tell what it is.
-    format : {"csv", "tsv", "parquet", "svmlight", "excel"}, optional
+        features one sparse block whose column j is feature j as numbered in the file), or ``.fasta``, ``.fa``,
+        ``.fastq`` (columns "name", the fields of the headers such as label=1, "sequence" and its "words"). Text files
+        may be compressed: ``.gz``, ``.bz2``, ``.xz``. A file with another name is read if its first lines tell what it
+        is.
+    format : {"csv", "tsv", "parquet", "svmlight", "excel", "fasta", "fastq"}, optional
         The format, whatever the name.
     sep : str, optional
         The separator of a delimited file: one character, "tab" or "space". By default it is found among commas,
@@ -112,6 +115,8 @@ def read_table(
         table = _excel(source, options)
     elif source.format == "svmlight":
         table = _svmlight(source)
+    elif source.format in ("fasta", "fastq"):
+        table = sequence_table(source, options)
     elif source.format == "parquet":
         table = ParquetSource(source, options).table_head
     else:

@@ -156,6 +156,8 @@ def _file_in_parts(path: Path, reading: ReadingOptions) -> TableSource:
     source = TableSource(path, reading)
     if source.format == "excel":
         raise TableError(f"{path} is a workbook, which is never larger than memory", "export it as CSV")
+    if source.format in ("fasta", "fastq"):
+        raise TableError(f"{path} is a file of sequences, which is read as a whole", "read it with read_table")
     return source
 
 
