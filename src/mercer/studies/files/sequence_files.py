@@ -39,7 +39,7 @@ def sequence_table(source: TableSource, options: ReadingOptions) -> Table:
     Raises
     ------
     TableError
-        If the file is none, or a record is incomplete; the message names the line.
+        If the file does not hold such records, or one is incomplete; the message names the line.
     """
     lines = source.content().decode("utf-8", "replace").splitlines()
     records = list(_fastq(source, lines) if source.format == "fastq" else _fasta(source, lines))
