@@ -95,7 +95,7 @@ def _encoded(encoder: Any, row: Node) -> Node:
         if entry not in ("numeric", "categorical"):
             raise NotExportableError(
                 f"the column {rules[0].name!r} holds {'dates' if entry == 'dates' else 'text'}, which has no formula: "
-                "columns of numbers and of categories have one. Train on columns that are numbers."
+                "columns of numbers and of categories have one. Train again without it, by drop or --drop."
             )
         if entry == "numeric" and not has_indicator:
             parts.append(_numbers(rules, columns(row, places), fills))
