@@ -104,9 +104,11 @@ class WordRows {
     std::optional<Numbers> place_weights_;
 };
 
-void word_pairs(const std::string& isa, const WordRows& rows, ConstIndices left_rows, ConstIndices right_rows,
-                int64_t length, Numbers weights, Matrix out) {
-    const WordsView left = rows.rows(left_rows), right = rows.rows(right_rows);
+void word_pairs(const std::string& isa, const WordRows& lefts, ConstIndices left_rows, const WordRows& rights,
+                ConstIndices right_rows, int64_t length, Numbers weights, Matrix out) {
+    const WordsView left = lefts.rows(left_rows), right = rights.rows(right_rows);
+    require((left.place_weights == nullptr) == (right.place_weights == nullptr),
+            "both sides must have place_weights, or neither");
     require(static_cast<int64_t>(out.shape(0)) == left.count && static_cast<int64_t>(out.shape(1)) == right.count,
             "out must have a row per left row and a column per right row");
     const WordWeights words = word_weights(length, weights);
@@ -141,8 +143,8 @@ void bind_strings(nb::module_& m) {
     nb::class_<WordRows>(m, "WordRows")
         .def(nb::init<WordLetters, ConstIndices, std::optional<Numbers>>(), nb::arg("letters").noconvert(),
              nb::arg("starts").noconvert(), nb::arg("place_weights").noconvert().none());
-    m.def("word_pairs", &word_pairs, nb::arg("isa"), nb::arg("rows"), nb::arg("left_rows").noconvert(),
-          nb::arg("right_rows").noconvert(), nb::arg("length"), nb::arg("weights").noconvert(),
+    m.def("word_pairs", &word_pairs, nb::arg("isa"), nb::arg("lefts"), nb::arg("left_rows").noconvert(),
+          nb::arg("rights"), nb::arg("right_rows").noconvert(), nb::arg("length"), nb::arg("weights").noconvert(),
           nb::arg("out").noconvert());
     m.def("word_transform", &word_transform, nb::arg("isa"), nb::arg("length"), nb::arg("weights").noconvert(),
           nb::arg("n_letters"), nb::arg("table").noconvert());

@@ -541,7 +541,14 @@ class WordRows:
     def __init__(self, letters: npt.NDArray[np.uint8], starts: _Index, place_weights: _Float | None) -> None: ...
 
 def word_pairs(
-    isa: str, rows: WordRows, left_rows: _Index, right_rows: _Index, length: int, weights: _Float, out: _Float
+    isa: str,
+    lefts: WordRows,
+    left_rows: _Index,
+    rights: WordRows,
+    right_rows: _Index,
+    length: int,
+    weights: _Float,
+    out: _Float,
 ) -> None: ...
 def word_transform(isa: str, length: int, weights: _Float, n_letters: int, table: _Float) -> None: ...
 def parse_svmlight(

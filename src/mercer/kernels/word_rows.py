@@ -45,6 +45,12 @@ class WordRows:
         """Number of rows."""
         return self.starts.size - 1
 
+    def forward(self) -> tuple[IndexArray, IndexArray]:
+        """Return the starts of the rows without their other strand, and the places of their letters in `letters`."""
+        lengths = (np.diff(self.starts) - 1) // 2
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        return starts, np.repeat(self.starts[:-1] - starts[:-1], lengths) + np.arange(starts[-1])
+
     def places(self, length: int) -> tuple[IndexArray, IndexArray]:
         """For each word of the rows, return its row and the index of its first letter."""
         row_of, at = places(self.starts[:-1], np.diff(self.starts), length)

@@ -28,6 +28,7 @@ from mercer.kernels.word_weights import WordWeights
 _JOIN_BYTES = 1 << 29  # of the features of a join, 24 bytes each; above, words are compared pair by pair
 _JOIN_NANOSECONDS = 0.3  # of a feature of a row, in a kernel value
 _SETUP_NANOSECONDS = 150.0  # of a feature, once
+_PRODUCT_NANOSECONDS = 10.0  # of a feature of a row in a product with a vector
 _DENSE_NANOSECONDS = 0.03  # of a word of the table of all words, in a kernel value
 _PAIR_NANOSECONDS = 0.06  # of a pair of words, for up to five distances
 _TRANSFORM_NANOSECONDS = 2.0  # of a word of the table and a place and a distance
@@ -138,10 +139,12 @@ class Products:
         """Return the values between numbered rows."""
         return pass_values(Op.DOT, self._tables[0], left, self._tables[1], right)
 
-    def products(self, left: IndexArray, right: IndexArray, vectors: FloatArray) -> FloatArray:
-        """Return the values times vectors."""
-        spread = _spread(self._right.shape[0], right, vectors)
-        return np.asarray((self._left @ (self._right.T @ spread))[left])
+    def products(self, left: IndexArray, right: IndexArray, vectors: FloatArray) -> FloatArray | None:
+        """Return the values times vectors, or None if values cost less."""
+        features = self._right.size / max(1, self._right.shape[0])
+        if left.size * right.size * self.work < _PRODUCT_NANOSECONDS * features * (left.size + right.size):
+            return None
+        return np.asarray(self._left[left] @ (self._right[right].T @ vectors))
 
 
 class _Positions(NamedTuple):
@@ -170,9 +173,14 @@ class Pairs:
     def __init__(self, words: WordRows, terms: Sequence[Term], place_weights: FloatArray | None) -> None:
         self._words, self._terms, self._place_weights = words, terms, place_weights
         letters = np.where(words.letters < 0, 255, words.letters).astype(np.uint8)
-        self._rows = NativeRows(letters, words.starts, place_weights)
+        self._rights = self._lefts = NativeRows(letters, words.starts, place_weights)
+        self._factor = 1.0
+        if words.both_strands:  # the other strand of the left row has the same distances to both strands of the right
+            starts, at = words.forward()
+            self._lefts = NativeRows(letters[at], starts, None if place_weights is None else place_weights[at])
+            self._factor = 2.0
         lengths = np.diff(words.starts)
-        self.work = 5.0 + comparing(terms, lengths) / max(1, lengths.size) ** 2
+        self.work = 5.0 + comparing(terms, lengths) / self._factor / max(1, lengths.size) ** 2
         self.squares = np.zeros(words.n)
         for i in range(words.n):
             one = np.array([i])
@@ -183,8 +191,8 @@ class Pairs:
         total = np.zeros((left.size, right.size))
         for term in self._terms:
             out = np.empty((left.size, right.size))
-            word_pairs(select_isa(), self._rows, left, right, term.length, term.weights, out)
-            total += out
+            word_pairs(select_isa(), self._lefts, left, self._rights, right, term.length, term.weights, out)
+            total += self._factor * out
         return total
 
     def products(self, left: IndexArray, right: IndexArray, vectors: FloatArray) -> FloatArray | None:
