@@ -3,7 +3,8 @@
 Only this layer depends on *how* data are stored. The layers above use rows, inner products and squared distances. A
 float32 or float64 array of any strides, or a canonical CSR matrix, is never copied. ``copied_bytes`` counts the bytes
 that had to be copied. Strings, lists of tokens and sets are rows without features (`Structured`). For rows of any other
-kind, the user gives a function that reads them (`ObjectRows`).
+kind, the user gives a function that reads them (`ObjectRows`). A data frame with columns of several kinds has a part
+for each kernel that reads some of them (`MixedRows`).
 """
 
 from mercer.data.arguments import check_choice, check_count, check_number
@@ -23,6 +24,7 @@ from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
 from mercer.data.fingerprint_rows import fingerprints, looks_like_fingerprints
 from mercer.data.frames import as_table as as_table
 from mercer.data.lazy import lazy_property as lazy_property
+from mercer.data.mixed_rows import MixedRows
 from mercer.data.note import Note as Note
 from mercer.data.offered import offered_if as offered_if
 from mercer.data.opaque_rows import ObjectRows, is_table
@@ -55,6 +57,7 @@ __all__ = [
     "CSR",
     "Data",
     "Dense",
+    "MixedRows",
     "ObjectRows",
     "Pairs",
     "Precomputed",

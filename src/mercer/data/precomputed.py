@@ -89,6 +89,11 @@ class Precomputed(Data):
         has_all_rows = np.array_equal(self._index, np.arange(self._matrix.shape[0]))
         return self._matrix if has_all_rows else self._matrix[self._index]
 
+    @property
+    def stored(self) -> Any:
+        """The values of these rows, as `array`."""
+        return self.array
+
     def rows(self, idx: Rows) -> Self:
         """Return the chosen rows; the matrix itself is shared, never copied."""
         chosen = row_index(idx)

@@ -57,6 +57,11 @@ class Data(ABC):
         """Return a message that names entries which are NaN or infinite, or None if all are finite."""
 
     @property
+    @abstractmethod
+    def stored(self) -> Any:
+        """What the object holds: an array, a csr_array, kernel values, a container of objects, or columns by name."""
+
+    @property
     def n(self) -> int:
         """Number of rows."""
         return self.shape[0]
@@ -85,11 +90,6 @@ class Vectors(Data):
     @abstractmethod
     def with_columns(self, chosen: IndexArray) -> Vectors:
         """Return a copy of the rows that has only the chosen columns, in ascending order."""
-
-    @property
-    @abstractmethod
-    def stored(self) -> Any:
-        """The ndarray or csr_array that holds the rows."""
 
     @abstractmethod
     def float64(self) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
+from mercer.data import Data, ObjectRows
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ def _keys(rows: Data) -> list[Hashable]:
     """Return a hashable key for each row; keys are equal exactly for equal rows."""
     if isinstance(rows, ObjectRows):
         return [_key(row) for row in _each(rows.stored)]
-    stored = _stored(rows)
+    stored = rows.stored
+    if isinstance(stored, dict):
+        return [tuple(map(_key, row)) for row in zip(*stored.values(), strict=True)]
     if sparse.issparse(stored):
         stored = stored.copy()
         stored.eliminate_zeros()
@@ -113,13 +115,6 @@ def _key(row: Any) -> Hashable:
         return id(row)
     key: Hashable = row
     return key
-
-
-def _stored(rows: Data) -> Any:
-    if isinstance(rows, Precomputed):
-        return rows.array
-    assert isinstance(rows, (Structured, Vectors))
-    return rows.stored
 
 
 def _ranked(scores: FloatArray, weights: FloatArray) -> tuple[IndexArray, FloatArray, FloatArray]:

@@ -19,7 +19,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
-from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
+from mercer.data import Data, Precomputed, Vectors
 from mercer.data.arguments import check_flag
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import GO_ON, Iterated, KernelMachine, say
@@ -90,7 +90,7 @@ class DualMachine(ReadsWords, Iterated, KernelMachine):
         self.intercept_ = biases
         self.support_vectors_ = (
             as_scikit_learn_has_it(support.stored)
-            if isinstance(support, (ObjectRows, Structured, Vectors))
+            if support is not None and not isinstance(support, Precomputed)
             else np.empty((0, 0))
         )
 
@@ -202,7 +202,7 @@ class DualMachine(ReadsWords, Iterated, KernelMachine):
         machine = copy(self)
         machine.kernel = machine.kernel_ = kernel
         vectors = data.rows(self.support_)
-        if isinstance(vectors, (ObjectRows, Structured, Vectors)):
+        if not isinstance(vectors, Precomputed):
             machine.support_vectors_ = as_scikit_learn_has_it(vectors.stored)
         if isinstance(data, Vectors):
             machine.n_features_in_ = data.p

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status, StoppedError
-from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
+from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_seconds
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import KernelMachine
@@ -37,7 +37,7 @@ class EveryRowMachine(KernelMachine):
         coefficients = np.zeros((data.n, beta.shape[1]))
         coefficients[rows] = beta
         self._coefficients, self._bias, self._rows = coefficients, bias, rows
-        self.X_fit_ = data.array if isinstance(data, Precomputed) else _stored(data)
+        self.X_fit_ = data.stored
 
     def _keep_classes(self, kernel: Kernel, data: Data, labels: Labels, beta: FloatArray, bias: FloatArray) -> None:
         """Store the fitted attributes of a classifier with class weights."""
@@ -95,8 +95,3 @@ class EveryRowMachine(KernelMachine):
                 f"{type(self).__name__} {certificate.ending} {certificate.status.advice}",
                 ConvergenceWarning,
             )
-
-
-def _stored(data: Data) -> Any:
-    assert isinstance(data, (ObjectRows, Structured, Vectors))
-    return data.stored

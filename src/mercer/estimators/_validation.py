@@ -35,6 +35,7 @@ from mercer.data.arguments import NUMBER, check_flag, check_number
 from mercer.data.checks import FLOATS, refuse_mask
 from mercer.estimators._remedies import hint_on_columns, refuse_one_dimension
 from mercer.kernels import Kernel
+from mercer.kernels.column_parts import mixed_rows, symbols_of_table
 
 SomeData = TypeVar("SomeData", bound=Data)
 
@@ -59,6 +60,10 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         drop_record(estimator)
     if isinstance(X, Data):
         return X
+    if kernel.named_columns and (mixed := _mixed_rows(estimator, X, kernel, reset=reset, y=y)) is not None:
+        return mixed
+    if kernel.takes_symbols:
+        X = symbols_of_table(X)
     if kernel.takes_fingerprints and looks_like_fingerprints(X):
         X = fingerprints(X, n_bits=None if reset else getattr(estimator, "n_features_in_", None))
     if kernel.is_structured:
@@ -68,6 +73,15 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     if kernel.takes_values:
         return _finite(estimator, Precomputed(table_of_numbers(estimator, X, reset=reset, y=y)))
     return check_table(estimator, X, reset=reset, y=y)
+
+
+def _mixed_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Data | None:
+    """Return the rows of a data frame for a kernel that names its columns; None if the data frame is a table."""
+    rows = mixed_rows(kernel, X, fitted=not reset)
+    if rows is None:
+        return None
+    data = _check_objects(estimator, X, kernel, lambda _: rows, reset=reset, y=y)
+    return _finite(estimator, data)
 
 
 def check_square(shape: tuple[int, ...]) -> None:
@@ -105,7 +119,7 @@ def _check_objects(
     if not (isinstance(y, str) and y == "no_validation"):
         refuse_targets(estimator, y)
         validate_data(estimator, X="no_validation", y=y, multi_output=True, reset=False)
-        check_consistent_length(X, y)
+        check_consistent_length(range(data.n), y)
     if reset:
         for name in ("n_features_in_", "feature_names_in_"):  # such rows have no columns
             estimator.__dict__.pop(name, None)

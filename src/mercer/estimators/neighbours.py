@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import ObjectRows, Structured, Vectors
+from mercer.data import Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators._base import KernelMachine
 from mercer.estimators._neighbours import PROTOTYPES, Prototypes
@@ -148,9 +148,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.kernel_, self.prototype_indices_ = kernel, chosen
         self._codes, self._diagonal = labels.codes[chosen], kernel.diag(stored_rows)
-        self.X_fit_ = (
-            stored_rows.stored if isinstance(stored_rows, (ObjectRows, Structured, Vectors)) else np.empty((0, 0))
-        )
+        self.X_fit_ = stored_rows.stored if not isinstance(stored_rows, Precomputed) else np.empty((0, 0))
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:

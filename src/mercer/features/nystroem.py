@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import IndefiniteKernelWarning
-from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
+from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import HoldsKernel
@@ -196,7 +196,7 @@ class Nystroem(HoldsKernel, DenseMap):
         self.component_indices_ = SCHEMES[self.landmarks](gram, min(wanted, rows.n), random)
         among = finite(self.kernel_, gram.block(self.component_indices_, self.component_indices_))
         chosen = rows.rows(self.component_indices_)
-        self.components_ = chosen.stored if isinstance(chosen, ObjectRows | Structured | Vectors) else among.copy()
+        self.components_ = chosen.stored if not isinstance(chosen, Precomputed) else among.copy()
         self._normalise(among, gram.roundoff * value_roundoff(self.kernel_, chosen, among))
 
     def _normalise(self, among: FloatArray, roundoff: float) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.data import Data
+from mercer.data import Data, listing, nearest_names
 from mercer.kernels.kernel import Kernel, Lowered, Schema, finite, refuse_negative, vectors
 from mercer.kernels.parameters import DISTANCE_RULES, RULES, Gamma, gamma_or_rule, number, real, resolve_gamma
 from mercer.kernels.program import NONNEGATIVE, Op, Program
@@ -127,8 +127,8 @@ class Laplacian(_OfDistance):
 class Hamming(_OfDistance):
     """A kernel of symbols, k(x, z) = exp(-gamma m), where m is the number of features in which x and z differ.
 
-    It is meant for columns of codes, which are only compared for equality. scikit-learn and SciPy define "hamming" as
-    m/p.
+    It is meant for columns of codes, categories or text, which are only compared for equality. A missing cell is a
+    symbol of its own. scikit-learn and SciPy define "hamming" as m/p.
 
     Parameters
     ----------
@@ -144,8 +144,9 @@ class Hamming(_OfDistance):
 
     Notes
     -----
-    A value costs p comparisons and an exponential. It is native for dense and sparse rows. Two different numbers may be
-    equal in single precision; the certificate then evaluates all values in double precision.
+    A value costs p comparisons and an exponential. It is native for dense and sparse rows. Text is read as a negative
+    number from its hash, the same in every table; the number 1 and the text "1" are different symbols. Two different
+    numbers may be equal in single precision; the certificate then evaluates all values in double precision.
 
     Examples
     --------
@@ -155,6 +156,7 @@ class Hamming(_OfDistance):
     """
 
     names = ("hamming",)
+    takes_symbols = True
     distance = Op.HAMMING
     default = 1.0
 
@@ -207,8 +209,10 @@ class GeneralizedGaussian(Kernel):
 
     Parameters
     ----------
-    distance : callable
-        ``distance(A_rows, B_rows)`` returns the distances between rows, as for `Callable`.
+    distance : callable or {"l1", "chi2", "hamming", "sqeuclidean"}
+        ``distance(A_rows, B_rows)`` returns the distances between rows, as for `Callable`. A name gives the native
+        kernel of this distance with this gamma: `Laplacian`, `ChiSquared`, `Hamming` or `RBF`. "manhattan" and
+        "cityblock" are other names of "l1".
     gamma : float >= 0, default=1.0
     sigma, width : float > 0, optional
         gamma = 1/(2 sigma²), or 1/width².
@@ -228,6 +232,18 @@ class GeneralizedGaussian(Kernel):
 
     distance: Function[[Any, Any], Any]
     gamma: float
+
+    def __new__(cls, distance: Any = None, **gamma: Any) -> Any:
+        """Return the native kernel of a named distance, or else a new object."""
+        if not isinstance(distance, str):
+            return super().__new__(cls)
+        if distance not in _NAMED_DISTANCES:
+            near = nearest_names(distance, _NAMED_DISTANCES)
+            remedy = f"did you mean {listing(near, 'or')}?" if near else "or give a function of two blocks of rows"
+            raise ValueError(f"distance must be {listing(list(_NAMED_DISTANCES), 'or')}, got {distance!r}: {remedy}")
+        if all(value is None for value in gamma.values()):
+            gamma = {"gamma": 1.0}
+        return _NAMED_DISTANCES[distance](**gamma)
 
     def __init__(
         self,
@@ -262,6 +278,16 @@ class GeneralizedGaussian(Kernel):
     def __repr__(self) -> str:
         inside = repr(Callable(self.distance))[len("Callable(") : -1]
         return f"{type(self).__name__}({inside}, gamma={self.gamma!r})"
+
+
+_NAMED_DISTANCES: dict[str, type[_OfDistance]] = {
+    "l1": Laplacian,
+    "manhattan": Laplacian,
+    "cityblock": Laplacian,
+    "chi2": ChiSquared,
+    "hamming": Hamming,
+    "sqeuclidean": RBF,
+}
 
 
 @dataclass(frozen=True)

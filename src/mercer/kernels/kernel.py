@@ -40,6 +40,7 @@ from mercer.data.feature_sums import (
     row_sums,
     tanimoto,
 )
+from mercer.kernels.column_parts import mixed_rows, symbols_of_table
 from mercer.kernels.parameters import FoundGamma
 from mercer.kernels.program import NONNEGATIVE, Op, Program, interpret
 from mercer.kernels.views import seen
@@ -101,6 +102,16 @@ class Kernel(ABC):
     def takes_fingerprints(self) -> bool:
         """Whether rows may be fingerprints: sets of on-bits, counts, vectors of RDKit (`mercer.fingerprints`)."""
         return any(part.takes_fingerprints for part in self.parts)
+
+    @property
+    def takes_symbols(self) -> bool:
+        """Whether cells may be text, categories or missing, because they are only compared for equality."""
+        return bool(self.parts) and all(part.takes_symbols for part in self.parts)
+
+    @property
+    def named_columns(self) -> tuple[tuple[Kernel, tuple[str, ...]], ...]:
+        """The parts that read columns of a data frame by name, each with these names."""
+        return tuple(one for part in self.parts for one in part.named_columns)
 
     @property
     def takes_values(self) -> bool:
@@ -309,6 +320,8 @@ class Kernel(ABC):
         ----------
         columns : int, str, slice, list of int or str, or boolean mask
             Their indices or names, in any order, without repetition; names need a table with named columns in `fit`.
+            Kernels on columns of a data frame may read strings, sets, fingerprints, categories and numbers; columns
+            that no kernel names are not read.
 
         Examples
         --------
@@ -461,6 +474,8 @@ def _plain(value: object) -> object:
 
 def restored_rows(kernel: Kernel, stored: Any) -> Data:
     """Return the data whose `stored` attribute (or given kernel values) was `stored`, without checks."""
+    if isinstance(stored, dict) and (mixed := mixed_rows(kernel, stored, fitted=True)) is not None:
+        return mixed
     if kernel.takes_values:
         return GivenValues(stored)
     if kernel.is_structured:
@@ -479,6 +494,11 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
     """
     if isinstance(X, Data):
         return X
+    mixed = mixed_rows(kernel, X)
+    if mixed is not None:
+        return mixed
+    if kernel.takes_symbols:
+        X = symbols_of_table(X)
     if kernel.takes_any_rows and not is_table(X):
         return ObjectRows(X)
     if kernel.takes_fingerprints and looks_like_fingerprints(X):

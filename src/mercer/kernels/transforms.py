@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.data import Data
+from mercer.data import Data, MixedRows
 from mercer.data.lazy import lazy_property
 from mercer.data.rows import BLOCK_VALUES
 from mercer.kernels.algebra import OfOne, formula
+from mercer.kernels.column_parts import reading
 from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, finite, vectors
 from mercer.kernels.parameters import integer
 from mercer.kernels.program import Op, Program
@@ -63,11 +64,24 @@ class On(OfOne):
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel with column indices, and with its inner rules resolved on these columns."""
+        if isinstance(X, MixedRows):
+            return On(self.kernel.resolve(self._part(X), weights), self.columns)
         view = self._view(X)
         return On(self.kernel.resolve(view.of(vectors(self, X)), weights), view.chosen)
 
+    @property
+    def named_columns(self) -> tuple[tuple[Kernel, tuple[str, ...]], ...]:
+        """The kernel and its columns, if these are names."""
+        if isinstance(self.columns, slice) or not all(isinstance(one, str) for one in self.columns):
+            return super().named_columns
+        if self.kernel.named_columns:
+            raise ValueError(f"{self!r} names columns twice: give each kernel its columns once")
+        return ((self.kernel, self.columns),)
+
     def lower(self) -> Program | None:
-        """Return the kernel's program on a view of the rows, the chosen columns."""
+        """Return the kernel's program on a view of the rows, the chosen columns; None for columns of a data frame."""
+        if self.named_columns:
+            return None
         program = self.kernel.lower()
         if isinstance(self.columns, slice) or not all(isinstance(k, int) and k >= 0 for k in self.columns):
             raise ValueError(f"{self!r} takes its columns from the data: call kernel.resolve(X) first")
@@ -75,16 +89,15 @@ class On(OfOne):
 
     def block(self, A: Data, B: Data) -> FloatArray:
         """Return the kernel values between rows restricted to the columns, (A.n, B.n) in float64."""
-        a, b = (self._view(side).of(vectors(self, side)) for side in (A, B))
-        return self.kernel.block(a, b)
+        return self.kernel.block(self._part(A), self._part(B))
 
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row of A restricted to the columns, (A.n,) in float64."""
-        return self.kernel.diag(self._view(A).of(vectors(self, A)))
+        return self.kernel.diag(self._part(A))
 
     def magnitudes(self, A: Data) -> FloatArray:
         """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
-        return self.kernel.magnitudes(self._view(A).of(vectors(self, A)))
+        return self.kernel.magnitudes(self._part(A))
 
     def __hash__(self) -> int:
         return hash((self.kernel, repr(self.columns)))
@@ -92,6 +105,15 @@ class On(OfOne):
     def __repr__(self) -> str:
         listed = self.columns if isinstance(self.columns, slice) else list(self.columns)
         return f"{formula(self.kernel, 4)}.on({listed!r})"
+
+    def work(self, X: Data) -> float:
+        """Return the approximate time per value in nanoseconds."""
+        return self.kernel.work(self._part(X))
+
+    def _part(self, X: Data) -> Data:
+        if isinstance(X, MixedRows):
+            return X.part((reading(self.kernel), self.columns))
+        return self._view(X).of(vectors(self, X))
 
     def _view(self, X: Data) -> Columns:
         if isinstance(self.columns, slice):

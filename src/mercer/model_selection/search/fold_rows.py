@@ -22,6 +22,7 @@ from mercer.data import Data
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine
 from mercer.estimators._validation import check_rows, check_sample_weight
+from mercer.kernels.column_parts import parts_of
 from mercer.model_selection.folds import rows_for
 from mercer.model_selection.search.pipelines import machine_of, steps_of
 from mercer.model_selection.search.settings import equal_values
@@ -103,7 +104,7 @@ class Folds:
         self._most_rows = math.isqrt(memory_limit // (4 * len(splits)))
         self.X, self._y, self.params = X, y, dict(fit_params)
         self._splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
-        self._rows: dict[tuple[int, int, bool, bool, bool], Rows] = {}
+        self._rows: dict[tuple[Any, ...], Rows] = {}
         self._prepared: dict[tuple[int, int], tuple[Pipeline, Any]] = {}
         self._before: dict[tuple[int, int], Pipeline] = {}
         self._known_steps: list[list[Any]] = []
@@ -181,7 +182,7 @@ class Folds:
         spec = machine._kernel_asked_for()
         with self._lock:
             of_steps = self._number_of_steps(estimator)
-            key = number, of_steps, spec.takes_values, spec.is_structured, spec.takes_any_rows
+            key = number, of_steps, spec.takes_values, spec.is_structured, spec.takes_any_rows, parts_of(spec)
             if key in self._rows:
                 return self._rows[key]
             given = self._given(estimator, test, train), self._given(estimator, train, train)

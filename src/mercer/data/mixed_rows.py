@@ -1,0 +1,168 @@
+"""Rows of a data frame whose columns are of several kinds: one part of data for each group of columns that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data.checks import Rows, row_index
+from mercer.data.phrasing import listing
+from mercer.data.rows import Data, Vectors
+
+Part = tuple[str, tuple[str, ...]]
+"""What is read, such as "numbers" or "fingerprints", and the names of the columns that it is read from."""
+
+Cells = npt.NDArray[Any]
+"""The cells of a column: numbers with NaN for missing ones, or objects with None; with two dimensions, rows."""
+
+
+class MixedRows(Data):
+    """Rows of a data frame, as one part of data for each group of columns that a kernel reads.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray
+        The cells of the columns that are read, by name.
+    parts : mapping of (str, tuple of str) to Data
+        The same rows, as each part reads them.
+    """
+
+    def __init__(self, columns: Mapping[str, Cells], parts: Mapping[Part, Data]) -> None:
+        self._columns, self._parts = dict(columns), dict(parts)
+        self.names = list(columns)
+        self.shape = next(iter(parts.values())).n, len(columns)
+        self.dtype = np.dtype(np.float64)
+        self.nbytes = sum(part.nbytes for part in parts.values())
+        self.copied_bytes = sum(part.copied_bytes for part in parts.values())
+
+    def __repr__(self) -> str:
+        return f"MixedRows(n={self.n}, columns={self.names})"
+
+    @property
+    def stored(self) -> dict[str, Cells]:
+        """The cells of the columns, by name."""
+        return self._columns
+
+    @property
+    def part_names(self) -> tuple[Part, ...]:
+        """What is read from which columns."""
+        return tuple(self._parts)
+
+    def part(self, name: Part) -> Data:
+        """Return the rows as this part of the kernel reads them."""
+        if name not in self._parts:
+            raise ValueError(
+                f"these rows were read for another kernel: {listing(name[1])} were not read as {name[0]}. Give the "
+                "kernel the data frame"
+            )
+        return self._parts[name]
+
+    def rows(self, idx: Rows) -> MixedRows:
+        """Return the chosen rows."""
+        chosen = row_index(idx)
+        return MixedRows(
+            {name: cells[chosen] for name, cells in self._columns.items()},
+            {name: part.rows(chosen) for name, part in self._parts.items()},
+        )
+
+    def like(self, other: Data) -> MixedRows:
+        """Return these rows with each part in the format of the other rows; TypeError if one is of another kind."""
+        parts = {}
+        for name, part, beside in self._beside(other):
+            for column in name[1]:
+                self._refuse_other_kind(column, other.stored[column])
+            try:
+                parts[name] = part.like(beside)
+            except TypeError as error:
+                raise TypeError(f"column {listing(name[1])}: {error}") from error
+            if isinstance(part, Vectors) and part.p != beside.p:
+                raise ValueError(
+                    f"column {listing(name[1])} must have the width of the training rows, {beside.p}, got {part.p}: "
+                    "give fingerprints or vectors of the same number of bits or entries"
+                )
+        return MixedRows(self._columns, parts)
+
+    def _refuse_other_kind(self, column: str, fitted: Cells) -> None:
+        holds = [_are_all_numbers(cells) for cells in (self._columns[column], fitted)]
+        if None not in holds and holds[0] != holds[1]:
+            kinds = ["numbers" if one else "no numbers" for one in holds]
+            raise TypeError(f"column {column!r} holds {kinds[0]}, and held {kinds[1]} in the training rows")
+
+    def followed_by(self, other: Data) -> MixedRows:
+        """Return these rows followed by the rows of `other`."""
+        parts = {name: part.followed_by(beside) for name, part, beside in self._beside(other)}
+        assert isinstance(other, MixedRows)
+        columns = {name: np.concatenate([cells, other._columns[name]]) for name, cells in self._columns.items()}
+        return MixedRows(columns, parts)
+
+    def _beside(self, other: Data) -> list[tuple[Part, Data, Data]]:
+        if not isinstance(other, MixedRows):
+            raise TypeError(f"rows of a data frame cannot be used beside {other!r}: give both as data frames")
+        return [(name, part, other.part(name)) for name, part in self._parts.items()]
+
+    def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
+        """Return the problem of the first part that has one; the columns have their own names."""
+        del column_names
+        problems = (part.finite_problem(list(names)) for (_, names), part in self._parts.items())
+        return next((problem for problem in problems if problem is not None), None)
+
+
+def frame_columns(X: Any) -> dict[str, Any] | None:
+    """Return the columns of a data frame by name, each a series, an array or a list; None if X has no named columns.
+
+    Parameters
+    ----------
+    X : data frame of pandas, polars, Arrow or another library (by narwhals), structured array, or dict of columns
+    """
+    if isinstance(X, Mapping):
+        return {name: cells for name, cells in X.items() if isinstance(name, str)}
+    if isinstance(X, np.ndarray):
+        return None if X.dtype.names is None or X.ndim != 1 else {name: X[name] for name in X.dtype.names}
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except (TypeError, nw.exceptions.DuplicateError):
+        return None
+    return {str(series.name): series for series in frame.iter_columns()}
+
+
+def is_number_column(column: Any) -> bool:
+    """Return whether a column of a data frame holds one number or boolean a row, or missing cells."""
+    if isinstance(column, nw.Series):
+        return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
+    return isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf"
+
+
+def cells_of(column: Any) -> Cells:
+    """Return the cells of a column of a data frame as an array: of numbers if all are numbers, otherwise of objects."""
+    if isinstance(column, nw.Series):
+        if is_number_column(column):
+            missing = column.is_null().to_numpy()
+            filled = column.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
+            filled[missing] = np.nan
+            return filled
+        column = column.to_list()
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        return column if column.ndim > 1 else column.astype(np.float64)
+    cells = column.tolist() if isinstance(column, np.ndarray) and column.ndim == 1 else list(column)
+    array = np.empty(len(cells), dtype=object)
+    for row, cell in enumerate(cells):
+        array[row] = None if _is_missing(cell) else cell
+    if len(cells) and all(isinstance(cell, (int, float, np.number)) or cell is None for cell in cells):
+        return np.array([np.nan if cell is None else float(cell) for cell in cells])
+    return array
+
+
+def _are_all_numbers(cells: Cells) -> bool | None:
+    """Return whether all cells are numbers (True), or none is (False); None if it is neither, or all are missing."""
+    if cells.dtype != object:
+        return None if cells.dtype.kind == "f" and np.isnan(cells).all() else True
+    present = [isinstance(cell, (int, float, np.number)) for cell in cells if cell is not None]
+    return None if not present or any(present) else False
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)

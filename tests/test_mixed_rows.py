@@ -1,0 +1,192 @@
+"""One machine for a data frame whose columns are strings, fingerprints, categories and numbers."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from mercer import SVC, SVDD, SVR, KernelNeighborsClassifier, KernelSearchCV, OneClassSVM, gram_matrix, leave_one_out
+from mercer.data import MixedRows, as_data, as_structured, fingerprints
+from mercer.kernels import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Spectrum, Tanimoto
+
+rng = np.random.default_rng(0)
+N = 60
+SEQ = ["".join(rng.choice(list("ACGT"), 10)) for _ in range(N)]
+SETS = [sorted(rng.choice(64, 8, replace=False).tolist()) for _ in range(N)]
+X = rng.normal(size=N)
+Y = (X + np.array([s.count("A") for s in SEQ]) > 2.5).astype(int)
+FRAME = {"seq": SEQ, "x": X, "fp": SETS, "note": ["n"] * N}
+KERNEL = Spectrum(2).on(["seq"]) + RBF().on(["x"]) * Tanimoto().on("fp")
+
+
+def structured():
+    bits = np.zeros((N, 64), dtype=bool)
+    for i, row in enumerate(SETS):
+        bits[i, row] = True
+    table = np.zeros(N, dtype=[("seq", "U10"), ("x", float), ("fp", bool, 64), ("note", "U1")])
+    table["seq"], table["x"], table["fp"], table["note"] = SEQ, X, bits, "n"
+    return table
+
+
+FRAMES = {
+    "pandas": pd.DataFrame(FRAME),
+    "polars": pl.DataFrame(FRAME),
+    "arrow": pa.table(FRAME),
+    "dict": FRAME,
+    "structured": structured(),
+}
+
+
+def by_hand():
+    strings, numbers, bits = as_structured(SEQ), as_data(X[:, None]), as_data(fingerprints(SETS))
+    gaussian = RBF(gamma=1.0 / X.var()).block(numbers, numbers)
+    return Spectrum(2).block(strings, strings) + gaussian * Tanimoto().block(bits, bits)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_kernels_on_columns_of_a_data_frame_are_their_parts(kind):
+    frame, K = FRAMES[kind], by_hand()
+    np.testing.assert_allclose(gram_matrix(KERNEL, frame), K, rtol=1e-12)
+    machine = SVC(kernel=KERNEL).fit(frame, Y)
+    assert machine.certificate_.verify().status == "optimal"
+    expected = SVC(kernel="precomputed").fit(K, Y).decision_function(K)
+    np.testing.assert_allclose(machine.decision_function(frame), expected, atol=1e-8)
+    np.testing.assert_allclose(machine.kernel_.parts[1].parts[0].kernel.gamma, 1.0 / X.var())
+    assert set(machine.support_vectors_) == {"seq", "x", "fp"}
+    restored = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_array_equal(restored.predict(frame), machine.predict(frame))
+
+
+@pytest.mark.parametrize("machine", [SVR(), OneClassSVM(nu=0.2), SVDD(), OneClassSVM(contamination=0.1)])
+def test_machines_of_all_kinds_take_data_frames(machine):
+    frame = FRAMES["pandas"]
+    machine = machine.set_params(kernel=KERNEL).fit(frame, X)
+    assert machine.certificate_.status == "optimal"
+    assert machine.predict(frame.iloc[:7]).shape == (7,)
+    np.testing.assert_allclose(machine.predict(frame.iloc[:7]), machine.predict(frame)[:7], rtol=1e-9)
+
+
+def test_search_and_leave_one_out_of_a_data_frame():
+    frame = FRAMES["pandas"]
+    kernel = 0.5 * Spectrum(2).on("seq") + RBF(1.0).on("x")
+    grid = {"kernel__left__factor": [0.1, 1.0], "kernel__right__kernel__gamma": [0.1, 1.0]}
+    search = KernelSearchCV(SVC(kernel=kernel), grid, cv=3).fit(frame, Y)
+    assert search.predict(frame).shape == (N,)
+    # Kernels of one grid read different columns.
+    kernels = {"kernel": [Spectrum(2).on("seq"), RBF(1.0).on("x"), KERNEL]}
+    scores = KernelSearchCV(SVC(), kernels, cv=3).fit(frame, Y).cv_results_["mean_test_score"]
+    alone = [KernelSearchCV(SVC(kernel=one), {"C": [1.0]}, cv=3).fit(frame, Y).best_score_ for one in kernels["kernel"]]
+    np.testing.assert_allclose(scores, alone)
+    machine = SVC(kernel=kernel).fit(frame, Y)
+    errors = [
+        SVC(kernel=kernel).fit(frame.drop(index=i), np.delete(Y, i)).predict(frame.iloc[[i]])[0] != Y[i]
+        for i in range(8)
+    ]
+    left_out = leave_one_out(machine, frame, Y)
+    np.testing.assert_array_equal(left_out.wrong[:8], errors)
+
+
+def frame_with(**columns):
+    return pd.DataFrame(FRAME | columns)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "frame", "message"),
+    [
+        (Spectrum(2).on("sq"), frame_with(), "needs a column 'sq', which the data frame lacks: did you mean 'seq'"),
+        (Spectrum(2).on("x"), frame_with(), "reads strings or sets, and column 'x' holds numbers"),
+        (Spectrum(2).on(["seq", "note"]), frame_with(), "reads strings or sets from one column, got 'seq' and 'note'"),
+        (RBF().on("seq"), frame_with(), f"reads numbers, and column 'seq' holds '{SEQ[0]}' in row 0"),
+        (RBF().on("x"), frame_with(x=[np.nan, *X[1:]]), "row 0, column 'x' is nan"),
+        (Spectrum(2).on("seq"), frame_with(seq=[*SEQ[:-1], None]), "column 'seq' has one in row 59"),
+        (Spectrum(2).on("seq"), frame_with(seq=[3, *SEQ[1:]]), "column 'seq': every row must be a string"),
+        (Tanimoto().on("fp"), frame_with(fp=["a"] * N), "cannot read column 'fp'"),
+        (KERNEL + RBF(), frame_with(), r"does not say which columns it reads, .* write RBF\(gamma='scale'\).on"),
+        (KERNEL, X[:, None], "needs a data frame with the columns 'seq', 'x' and 'fp', got ndarray"),
+        (Spectrum(2).on("seq").on("seq"), frame_with(), "names columns twice"),
+    ],
+)
+def test_fit_refuses_columns_that_a_kernel_cannot_read(kernel, frame, message):
+    with pytest.raises(ValueError, match=message):
+        SVC(kernel=kernel).fit(frame, Y)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (frame_with().drop(columns="x"), "needs a column 'x', which the data frame lacks: the columns are 'seq'"),
+        (frame_with(x="a"), "reads numbers, and column 'x' holds 'a' in row 0"),
+        (frame_with(seq=[set(one) for one in SEQ]), "column 'seq': sets cannot be used beside strings"),
+        (frame_with(fp=["01" * 16] * N), "column 'fp' must have the width of the training rows"),
+        (np.zeros((3, 4)), "needs a data frame with the columns"),
+    ],
+)
+def test_predict_refuses_columns_of_another_kind(frame, message):
+    machine = SVC(kernel=KERNEL).fit(FRAMES["pandas"], Y)
+    with pytest.raises((TypeError, ValueError), match=message):
+        machine.predict(frame)
+
+
+def test_a_frame_of_numbers_stays_a_table():
+    frame = pd.DataFrame({"a": X, "b": X**2, "c": X**3})
+    machine = SVC(kernel=RBF().on(["a"]) + RBF().on(["c"])).fit(frame, Y)
+    assert machine.n_features_in_ == 3
+    # Text beside the columns that are named makes no difference.
+    with_text = SVC(kernel=RBF().on(["a"]) + RBF().on(["c"])).fit(frame.assign(d="text"), Y)
+    np.testing.assert_allclose(with_text.decision_function(frame), machine.decision_function(frame), atol=1e-9)
+
+
+CELLS = {"c": ["a", "b", None, "a"] * 10, "d": ["u", "v", "w", "u"] * 10, "n": [1.0, 2.0, None, 3.0] * 10}
+OF_CELLS = np.array([0, 1, 1, 0] * 10)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame(CELLS),
+        pd.DataFrame(CELLS).astype({"c": "category", "d": "category"}),
+        pl.DataFrame(CELLS),
+        pa.table(CELLS),
+        pd.DataFrame(CELLS).astype(object).to_numpy(),
+        [list(row) for row in zip(*CELLS.values(), strict=True)],
+    ],
+)
+def test_hamming_takes_text_categories_and_missing_cells(table):
+    codes = np.array([[0, 0, 1], [1, 1, 2], [2, 2, 9], [0, 0, 3]] * 10, dtype=float)
+    np.testing.assert_array_equal(gram_matrix(Hamming(), table), gram_matrix(Hamming(), codes))
+    machine = SVC(kernel=Hamming()).fit(table, OF_CELLS)
+    assert machine.certificate_.verify().status == "optimal"
+    np.testing.assert_allclose(
+        machine.decision_function(table), SVC(kernel=Hamming()).fit(codes, OF_CELLS).decision_function(codes)
+    )
+    neighbours = KernelNeighborsClassifier(kernel=Hamming(), n_neighbors=3).fit(table, OF_CELLS)
+    np.testing.assert_array_equal(neighbours.predict(table), OF_CELLS)
+
+
+def test_a_column_of_text_in_fit_must_be_text_in_predict():
+    frame = pd.DataFrame(CELLS)
+    machine = SVC(kernel=Hamming().on(["c", "d"])).fit(frame, OF_CELLS)
+    with pytest.raises(TypeError, match="column 'c' holds numbers, and held no numbers in the training rows"):
+        machine.predict(frame.assign(c=1.0))
+
+
+def test_chosen_and_joined_rows_of_a_data_frame():
+    from mercer.kernels import as_rows
+
+    rows = as_rows(KERNEL, FRAMES["pandas"])
+    assert isinstance(rows, MixedRows)
+    joined = rows.rows([0, 1]).followed_by(rows.rows([2]))
+    np.testing.assert_allclose(KERNEL.resolve(rows).block(joined, rows), by_hand()[:3], rtol=1e-12)
+    with pytest.raises(ValueError, match="were read for another kernel"):
+        Spectrum(2).on("note").block(rows, rows)
+
+
+def test_named_distances():
+    assert GeneralizedGaussian("l1", gamma=2.0) == Laplacian(gamma=2.0)
+    assert GeneralizedGaussian("chi2") == ChiSquared(gamma=1.0)
+    assert GeneralizedGaussian("hamming", sigma=1.0) == Hamming(gamma=0.5)
+    with pytest.raises(ValueError, match="got 'haming': did you mean 'hamming'"):
+        GeneralizedGaussian("haming")
