@@ -54,6 +54,7 @@ sphinx_gallery_conf = {
     "subsection_order": [f"examples/{one}" for one in ("basics", "margins", "kernels", "optimisation", "evaluation")],
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
+    "run_stale_examples": True,  # the library may have changed, and with it what an example draws
     "download_all_examples": False,
     "min_reported_time": 10,
     "backreferences_dir": "docs/gallery/backreferences",
