@@ -47,6 +47,7 @@ from mercer.kernels import (
     SetIntersection,
     Spectrum,
     Subsequence,
+    WeightedDegree,
     all_strings,
     diagnose,
     from_dict,
@@ -98,6 +99,20 @@ def by_distance(length, weights):
             sum(a != b for a, b in zip(*pair, strict=True)) for pair in pairs if not set("".join(pair)) & set("é😀漢")
         )
         return sum(weights[d] for d in distances if d < len(weights))
+
+    return value
+
+
+def at_their_places(weights, wildcards=""):
+    """Words at the same positions, with a weight for each length."""
+
+    def value(s, t):
+        return sum(
+            weight
+            for length, weight in enumerate(weights, 1)
+            for i in range(min(len(s), len(t)) - length + 1)
+            if s[i : i + length] == t[i : i + length] and not set(s[i : i + length]) & set(wildcards)
+        )
 
     return value
 
@@ -207,6 +222,12 @@ CASES = [
         GappedKmer(3, 1, max_mismatches=1, alphabet="abc", wildcards="é😀漢", normalized=False),
         by_distance(3, [3, 2]),
         proved=False,
+    ),
+    StringCase("weighted degree", WeightedDegree(3, normalized=False), at_their_places([1 / 2, 1 / 3, 1 / 6])),
+    StringCase(
+        "weighted degree with weights",
+        WeightedDegree(2, (0, 2), wildcards="a", normalized=False),
+        at_their_places([0, 2], "a"),
     ),
     StringCase("subsequence", Subsequence(2, 0.5, normalized=False), inner(gapped(2, 0.5), False)),
     StringCase("subsequence, cosine", Subsequence(3, 0.8), inner(gapped(3, 0.8))),
@@ -927,6 +948,9 @@ def test_other_refusals():
         (lambda: EditDistance(sigma=1e200), r"sigma must be such that gamma is a finite positive number, got 1e\+200"),
         (lambda: Spectrum(2, weights=2.0), "weights must be one number for each length 2 to 2, got 2.0"),
         (lambda: Mismatch(3, 1, "ab", wildcards="b"), r"in alphabet or in wildcards, not in both, got \['b'\]"),
+        (lambda: WeightedDegree(0), "degree must be an integer from 1"),
+        (lambda: WeightedDegree(2, (1.0,)), "weights must be one number for each length 1 to 2, got 1"),
+        (lambda: WeightedDegree(2, wildcards=3), "wildcards must be a string or a tuple"),
         (lambda: GappedKmer(6, 7), "informative must be at most length=6, got 7"),
         (lambda: GappedKmer(61), "length must be at most 60, got 61"),
         (lambda: GappedKmer(6, 4, "half"), "filter must be one of 'gapped', 'full', 'truncated', got 'half'"),

@@ -44,6 +44,7 @@ from mercer.kernels import (
     Spectrum,
     Subsequence,
     Tanimoto,
+    WeightedDegree,
     center,
     exp,
     normalize,
@@ -224,6 +225,10 @@ ROWS: dict[str, Row] = {
     "GappedKmer": Row(
         "Genes: words in which any letters may change, such as the binding sites of a protein.",
         [GappedKmer(4, 2, alphabet="acegimnopstu")],
+    ),
+    "WeightedDegree": Row(
+        "Aligned strings of one length, such as the surroundings of splice sites.",
+        [WeightedDegree(3)],
     ),
     "Subsequence": Row(
         "Strings with interrupted words: inflections, insertions, typing errors.",

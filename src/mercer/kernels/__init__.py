@@ -17,6 +17,7 @@ from mercer.kernels.sets import Jaccard, SetIntersection
 from mercer.kernels.standard import Callable, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.strings import EditDistance, Subsequence
 from mercer.kernels.transforms import Centered, Normalized, On, center, normalize
+from mercer.kernels.weighted_degree import WeightedDegree
 from mercer.kernels.words import GappedKmer, Mismatch, Spectrum
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "Subsequence",
     "Sum",
     "Tanimoto",
+    "WeightedDegree",
     "Witness",
     "all_strings",
     "as_kernel",

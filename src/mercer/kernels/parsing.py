@@ -8,7 +8,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mercer.data.phrasing import nearest_names
-from mercer.kernels import algebra, distances, fingerprints, maps, sets, standard, strings, transforms, words
+from mercer.kernels import (
+    algebra,
+    distances,
+    fingerprints,
+    maps,
+    sets,
+    standard,
+    strings,
+    transforms,
+    weighted_degree,
+    words,
+)
 from mercer.kernels.kernel import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import Callable
@@ -16,7 +27,7 @@ from mercer.kernels.standard import Callable
 # Only these classes can be named in a file, which may come from an untrusted source.
 _CLASSES: dict[str, Any] = {
     name: member
-    for module in (standard, distances, maps, fingerprints, algebra, transforms, words, strings, sets)
+    for module in (standard, distances, maps, fingerprints, algebra, transforms, words, weighted_degree, strings, sets)
     for name, member in vars(module).items()
     if isinstance(member, type) and issubclass(member, Kernel) and member.__module__ == module.__name__
     if member.schema is not None and not name.startswith("_") and not inspect.isabstract(member)
