@@ -17,7 +17,7 @@ X, y = make_moons(90, noise=0.35, random_state=4)
 fast = {"grid_resolution": 120}
 displays = effect(SVC(), X, y, {"kernel": [Linear(), Polynomial(3, coef0=1.0), RBF(sigma=0.7)]}, **fast)
 for display in displays.flat:
-    print(display.ax_.get_title(loc="left").replace("\n", ": "))
+    print(display.ax_.get_title(loc="left").replace(",\n", ", ").replace("\n", ": "))
 
 # %%
 # A large σ is nearly linear. With a small σ each row is alone.
