@@ -16,6 +16,8 @@ from mercer._typing import FloatArray
 from mercer.data.rows import Vectors
 from mercer.data.vectors import CSR, Dense, same_features, without_empty_columns
 
+_SMALLEST = 1e-100  # an entry whose square does not underflow
+
 
 class Pairing(NamedTuple):
     """A sum over the features of two rows, and its parts for sparse rows."""
@@ -76,14 +78,29 @@ def pair_sums(pairing: Pairing, a: Vectors, b: Vectors) -> FloatArray:
 
 def tanimoto(a: Vectors, b: Vectors) -> FloatArray:
     """Return sum min(x, z) / sum max(x, z) for the rows of `a` and of `b`; 1 for two rows of zeros."""
-    shared, total = pair_sums(MINIMUM, a, b), np.add.outer(row_sums(a), row_sums(b))
+    shared, total = _minima(a, b), np.add.outer(row_sums(a), row_sums(b))
     return np.divide(shared, total - shared, out=np.ones_like(total), where=total > 0.0)
 
 
 def dice(a: Vectors, b: Vectors) -> FloatArray:
     """Return 2 sum min(x, z) / sum (x + z) for the rows of `a` and of `b`; 1 for two rows of zeros."""
     total = np.add.outer(row_sums(a), row_sums(b))
-    return np.divide(2.0 * pair_sums(MINIMUM, a, b), total, out=np.ones_like(total), where=total > 0.0)
+    return np.divide(2.0 * _minima(a, b), total, out=np.ones_like(total), where=total > 0.0)
+
+
+def _minima(a: Vectors, b: Vectors) -> FloatArray:
+    """Return the sums of minima; for bits, these are inner products, which one matrix product computes."""
+    value, other = _only_value(a), _only_value(b)
+    if value is not None and value == other:
+        return a.inner(b) / value
+    return pair_sums(MINIMUM, a, b)
+
+
+def _only_value(rows: Vectors) -> float | None:
+    """Return the only entry of the rows beside 0, if it is positive; None for several entries, or an extreme one."""
+    stored = rows.stored.data if sp.issparse(rows.stored) else rows.stored
+    largest = float(np.max(stored, initial=0.0))
+    return largest if _SMALLEST < largest < 1.0 / _SMALLEST and ((stored == 0.0) | (stored == largest)).all() else None
 
 
 def row_sums(rows: Vectors) -> FloatArray:
