@@ -136,6 +136,8 @@ class SVC(ChangesRows, MarginClassifier):
     function_ : RKHSFunction or tuple of RKHSFunction
         The decision function without its bias, one for each machine: ``function_(X) + intercept_`` are the decision
         values, and ``function_.norm ** 2`` is the ||w||^2 of the certificate.
+    word_weights_ : WordWeights or tuple of WordWeights
+        For kernels of words (:class:`mercer.Spectrum`, ...): the weight of each word in the decision function.
     C_ : float
         The C that `fit` used; setting `C` later does not change it.
     class_weight_ : ndarray of shape (n_classes,)
