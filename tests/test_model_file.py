@@ -1663,7 +1663,7 @@ def test_a_kernel_that_does_not_fit_the_support_vectors_is_not_loaded(case, form
 def test_a_machine_that_was_fitted_on_no_numbers_is_refused_and_not_called_unfitted(machine, case):
     y = np.arange(6) % 2
     kernel, X = {
-        "strings": (Spectrum(2), ["abab", "ba", "bb", "aaa", "abb", "b"]),
+        "strings": (Spectrum(2), ["abab", "ba", "bb", "aaa", "abb", "bab"]),
         "precomputed": ("precomputed", np.eye(6)),
         "objects": (
             lambda A, B: np.array([[float(len(x) * len(z)) for z in B] for x in A]),

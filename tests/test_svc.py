@@ -446,7 +446,9 @@ def test_every_kernel_trains_a_certified_machine(case, stored):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_a_kernel(name):
     X, y = blobs(n=60, p=4)
-    given = np.abs(X) @ np.abs(X).T if name == "precomputed" else np.abs(X)
+    texts = ["".join("b" if value > 0.0 else "a" for value in row) for row in X]
+    no_table = {"precomputed": np.abs(X) @ np.abs(X).T, "spectrum": texts, "jaccard": [set(text) for text in texts]}
+    given = no_table.get(name, np.abs(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IndefiniteKernelWarning)
         assert name in SVC(kernel=name).fit(given, y).kernel_.names

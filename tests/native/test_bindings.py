@@ -94,7 +94,7 @@ PROGRAMS = {
     "empty": ([], []),
     "lengths differ": ([Op.DOT], []),
     "too long": ([Op.DOT] + [Op.SHIFT] * 256, [0.0] * 257),
-    "unknown operation": ([17], [0.0]),
+    "unknown operation": ([99], [0.0]),
     "negative operation": ([-1], [0.0]),
     "nothing to add": ([Op.DOT, Op.ADD], [0.0] * 2),
     "nothing to scale": ([Op.SCALE], [1.0]),
