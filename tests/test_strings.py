@@ -562,6 +562,9 @@ def test_letters_outside_the_alphabet_are_named_with_row_and_position():
         ValueError, match=r"reverse_complement=True needs letters of nucleotides, got 'é' at position 1 of"
     ):
         Spectrum(2, reverse_complement=True).block(*[as_structured(["aé"])] * 2)
+    with pytest.warns(UserWarning, match=r"row 1 is in upper case and row 0 in lower case, 'acg'"):
+        Spectrum(2).resolve(["acg", "ACG"])
+    assert Spectrum(2).resolve(["Acg", "acg", "XYZ"]) == Spectrum(2)
     with pytest.warns(UserWarning, match=r"has letters only in the other case, .* 'a' for 'A'"):
         SVC(kernel=Spectrum(2)).fit(["ACG", "CGA"], [0, 1]).predict(["acg"])
 

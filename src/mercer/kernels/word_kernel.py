@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray
 from mercer.data import Data, Structured
+from mercer.data.structured import STRINGS
 from mercer.data.user_warnings import warn_user
 from mercer.kernels import hamming
 from mercer.kernels.parameters import flag
@@ -79,6 +80,7 @@ class WordKernel(Normalizable):
             rows = rows.rows(np.asarray(weights) > 0.0)
         if self.alphabet is not None:
             self._refuse_outside(rows)
+        _warn_of_cases(rows)
         shortest = min(self._lengths())
         short = np.flatnonzero(rows.lengths < shortest)
         if 0 < short.size < rows.n:
@@ -190,3 +192,17 @@ class WordKernel(Normalizable):
             for length, weights in self._terms(words.n_letters, longest)
         )
         return weights[0] if len(weights) == 1 else weights
+
+
+def _warn_of_cases(rows: Structured) -> None:
+    """Warn if some strings are all in upper case and others all in lower case, with the same letters."""
+    if rows.kind != STRINGS:
+        return
+    upper = next((i for i, row in enumerate(rows.stored) if row.isupper()), None)
+    lower = next((i for i, row in enumerate(rows.stored) if row.islower()), None)
+    if upper is None or lower is None or not set(rows.stored[upper]) & set(rows.stored[lower].upper()):
+        return
+    warn_user(
+        f"row {upper} is in upper case and row {lower} in lower case, {rows.stored[lower][:20]!r}: these are different "
+        "letters; if they mean the same, convert the rows, as in [row.upper() for row in X]"
+    )
