@@ -334,3 +334,15 @@ def test_strings_have_distances_and_functions():
     np.testing.assert_allclose(f(words), K @ [1.0, -1.0, 0.5, 2.0])
     with pytest.raises(TypeError, match="strings cannot be followed by"):
         as_structured(words).followed_by(as_data(np.eye(2)))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Linear(), RBF(gamma=0.5), 2.0 * RBF(gamma=0.5) + Linear() + 1.0, Linear().on([0, 2]) + RBF(gamma=1.0).on([1])],
+)
+def test_distances_keep_their_digits_far_from_the_origin(kernel):
+    X = np.random.default_rng(0).integers(-8, 8, size=(30, 3)) / 8.0
+    np.testing.assert_allclose(distance(kernel, X + 1e6, X + 1e6), distance(kernel, X, X), rtol=1e-12, atol=1e-15)
+    values = gram_matrix(kernel, X)
+    squares = np.diag(values)[:, None] + np.diag(values) - 2.0 * values
+    np.testing.assert_allclose(distance(kernel, X, X.copy(), squared=True), squares, atol=1e-12)

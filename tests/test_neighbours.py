@@ -294,3 +294,18 @@ def test_bad_input_is_refused(message):
     machine, changed = BAD[message]
     with pytest.raises(ValueError, match=message):
         clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})
+
+
+@pytest.mark.parametrize("p", [4, 20])  # scikit-learn searches a tree, or compares all rows
+@pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.3)])
+def test_the_smaller_index_comes_first_at_equal_distances(p, kernel):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(200, p)) * 2.0 + 1e6
+    machine = KernelNeighborsClassifier(7, kernel=kernel).fit(X, np.arange(200) % 2)
+    squares = ((X[:40, None] - X) ** 2).sum(axis=-1)
+    expected = np.argsort(squares, axis=1, kind="stable")[:, :7]
+    distances, indices = machine.kneighbors(X[:40])
+    np.testing.assert_array_equal(indices, expected)
+    nearest_squares = np.take_along_axis(squares, expected, axis=1)
+    exact = nearest_squares if kernel == "linear" else -2.0 * np.expm1(-0.3 * nearest_squares)
+    np.testing.assert_allclose(distances**2, exact, rtol=1e-12, atol=1e-15)

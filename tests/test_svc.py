@@ -1045,3 +1045,16 @@ def test_functions_get_rows_in_double_precision(container):
     gradient = plain.gaussian(*2 * (X.astype(np.float64),), 0.5) @ beta - np.where(y == 1, 1.0, -1.0)
     lower, upper = np.where(y == 1, 0.0, -100.0), np.where(y == 1, 100.0, 0.0)
     assert gradient[beta > lower].max() - gradient[beta < upper].min() <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([(0, 1), (1, 0)] * 3, r"got the tuple \(0, 1\) in row 0. Make one label of each"),
+        ([0, "a"] * 3, "got int in row 0 and text in row 1. Convert them first"),
+        (np.array(["a", 1.5] * 3, dtype=object), "got text in row 0 and float in row 1"),
+    ],
+)
+def test_labels_that_are_tuples_or_of_several_kinds_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        SVC().fit(np.eye(6), labels)

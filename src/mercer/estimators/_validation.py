@@ -279,14 +279,16 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
     Raises
     ------
     ValueError
-        If `y` has missing or masked values, several columns although the estimator learns one target, or text although
-        it is a regressor.
+        If `y` has missing or masked values, several columns although the estimator learns one target, text although
+        it is a regressor, or tuples or labels of several kinds although it is a classifier.
     TypeError
         If `y` holds dates or times and the estimator is a regressor; NumPy would convert them to counts of a time unit.
     """
     refuse_mask(y, "y")
     values = np.asarray(None if isinstance(y, str) else y)
     tags = get_tags(estimator)
+    if tags.estimator_type == "classifier":
+        _refuse_mixed_labels(y)
     if values.ndim == 2 and values.shape[1] > 1 and not tags.target_tags.multi_output:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {values.shape} instead: {type(estimator).__name__} learns "
@@ -302,6 +304,30 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
     refuse_gaps(rows)
     if is_regressor and rows.dtype.kind != "f":
         _refuse_text(rows)
+
+
+def _refuse_mixed_labels(y: Any) -> None:
+    """Refuse labels that are tuples or sets, and text beside other labels, which NumPy would turn into text."""
+    if isinstance(y, str) or not (isinstance(y, (list, tuple)) or str(getattr(y, "dtype", "")) == "object"):
+        return
+    labels = list(y)
+    for row, label in enumerate(labels):
+        if isinstance(label, (set, frozenset, dict)) or (isinstance(label, tuple) and len(label) != 1):
+            raise ValueError(
+                f"a label must be a number or a text, got the {type(label).__name__} {shortened(label)} in row {row}. "
+                'Make one label of each, as in ["-".join(map(str, label)) for label in y], or fit a machine for each '
+                "part, as MultiOutputClassifier of scikit-learn does."
+            )
+    first_of: dict[str, int] = {}
+    for row, label in enumerate(labels):
+        if not _is_missing(label):
+            first_of.setdefault("text" if isinstance(label, str) else type(label).__name__, row)
+    if "text" in first_of and len(first_of) > 1:
+        kinds = [f"{kind} in row {row}" for kind, row in first_of.items()]
+        raise ValueError(
+            f"y must hold classes of one kind, all numbers or all text, got {' and '.join(kinds)}. Convert them first, "
+            "as in [str(label) for label in y]."
+        )
 
 
 def has_plain_labels(y: Any) -> bool:

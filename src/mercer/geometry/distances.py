@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.geometry.matrices import KernelLike, blocks, kernel_and_rows
+from mercer.geometry.matrices import KernelLike, kernel_and_rows
+from mercer.geometry.squared_distances import squared_distances
 from mercer.kernels import Kernel, as_rows
 from mercer.kernels.kernel import finite
 
@@ -44,8 +45,10 @@ def kernel_distance(
 
     Notes
     -----
-    The cost is n m kernel values and 8 n m bytes. If two images nearly coincide, their distance is a difference of
-    large numbers: below about 1e-7 sqrt(k(x, x)) it is only rounding error.
+    The cost is n m kernel values and 8 n m bytes. For the linear kernel, kernels of a distance (`RBF`, `Laplacian`,
+    ...), their sums and multiples, distances are computed from the differences of rows, and keep their digits. For
+    other kernels, if two images nearly coincide, their distance is a difference of large numbers: below about
+    1e-7 sqrt(k(x, x)) it is only rounding error.
 
     References
     ----------
@@ -58,16 +61,14 @@ def kernel_distance(
     array([[0.    , 1.1244, 1.4142]])
     """
     fixed, left = kernel_and_rows(kernel, X)
+    Z = None if Z is X else Z
     right = left if Z is None else as_rows(fixed, Z)
     diagonal = fixed.diag(left)
     other = diagonal if Z is None else fixed.diag(right)
     distances = np.empty((left.n, right.n))
-    for part, block in blocks(fixed, left, right, out=distances, n_jobs=n_jobs):
+    for part, block in squared_distances(fixed, left, right, diagonal, other, out=distances, n_jobs=n_jobs):
         with np.errstate(over="ignore", invalid="ignore"):
             sizes = np.abs(diagonal[part, None]) + np.abs(other)
-            block *= -2.0
-            block += diagonal[part, None]
-            block += other
         _check(fixed, finite(fixed, block), sizes, part.start)
         np.maximum(block, 0.0, out=block)
         if not squared:

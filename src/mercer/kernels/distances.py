@@ -18,7 +18,7 @@ from mercer.kernels.standard import Callable
 
 
 @dataclass(frozen=True, init=False)
-class _OfDistance(Lowered):
+class OfDistance(Lowered):
     """exp(-gamma D(x, z)) for a distance D of negative type, which makes it positive semidefinite [Schoenberg 1938].
 
     Give at most one parameter. `sigma` and `width` are converted to gamma.
@@ -53,7 +53,7 @@ class _OfDistance(Lowered):
         return ((self.distance, 0.0), (Op.SCALE, -number(self.gamma, self)), (Op.EXP, 0.0))
 
 
-class RBF(_OfDistance):
+class RBF(OfDistance):
     """The Gaussian kernel, k(x, z) = exp(-gamma |x - z|²).
 
     Give at most one parameter. `sigma` and `width` are converted to gamma.
@@ -94,7 +94,7 @@ class RBF(_OfDistance):
     rule = "f(x) exp(2 gamma <x, z>) f(z) with f(x) = exp(-gamma |x|²), and exp of a kernel is one"
 
 
-class Laplacian(_OfDistance):
+class Laplacian(OfDistance):
     """The Laplacian kernel, k(x, z) = exp(-gamma |x - z|_1), which has the L1 distance.
 
     Parameters
@@ -124,7 +124,7 @@ class Laplacian(_OfDistance):
     distance = Op.L1
 
 
-class Hamming(_OfDistance):
+class Hamming(OfDistance):
     """A kernel of symbols, k(x, z) = exp(-gamma m), where m is the number of features in which x and z differ.
 
     It is meant for columns of codes, categories or text, which are only compared for equality. A missing cell is a
@@ -161,7 +161,7 @@ class Hamming(_OfDistance):
     default = 1.0
 
 
-class ChiSquared(_OfDistance):
+class ChiSquared(OfDistance):
     """The exponential chi-squared kernel of histograms, k(x, z) = exp(-gamma sum_k (x_k - z_k)² / (x_k + z_k)).
 
     Entries must not be negative. If both entries are 0, the term is 0.
@@ -280,7 +280,7 @@ class GeneralizedGaussian(Kernel):
         return f"{type(self).__name__}({inside}, gamma={self.gamma!r})"
 
 
-_NAMED_DISTANCES: dict[str, type[_OfDistance]] = {
+_NAMED_DISTANCES: dict[str, type[OfDistance]] = {
     "l1": Laplacian,
     "manhattan": Laplacian,
     "cityblock": Laplacian,

@@ -6,8 +6,12 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Vectors
-from mercer.geometry.matrices import blocks
+from mercer.geometry.matrices import BLOCK_VALUES
+from mercer.geometry.squared_distances import squared_distances
 from mercer.kernels import RBF, Kernel, Linear
+from mercer.kernels.kernel import finite
+
+_ROUNDING = 1e-12  # rounding error of a squared distance, relative to the squared lengths of the centred rows
 
 
 def nearest(
@@ -49,18 +53,56 @@ def nearest(
     of each row. For equal distances, the prototype with the smaller index comes first.
     """
     if isinstance(kernel, (Linear, RBF)) and _is_dense(data) and _is_dense(prototypes):
-        from sklearn.neighbors import NearestNeighbors  # takes long
-
         assert isinstance(data, Vectors)
         assert isinstance(prototypes, Vectors)
-        neighbours = NearestNeighbors(n_neighbors=count, n_jobs=n_jobs).fit(prototypes.float64())
-        distances, indices = neighbours.kneighbors(data.float64())
-        squares = np.square(distances)
+        squares, indices = _by_trees(data.float64(), prototypes.float64(), count, n_jobs)
         return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
     squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
-    for part, block in blocks(kernel, data.like(prototypes), prototypes, n_jobs=n_jobs):
-        squares[part], indices[part] = _first(norms - 2.0 * block, count)
-    return squares + lengths[:, None], indices
+    for part, block in squared_distances(kernel, data.like(prototypes), prototypes, lengths, norms, n_jobs=n_jobs):
+        squares[part], indices[part] = _first(finite(kernel, block), count)
+    return squares, indices
+
+
+def _by_trees(
+    rows: FloatArray, prototypes: FloatArray, count: int, n_jobs: int | None
+) -> tuple[FloatArray, IndexArray]:
+    """Return the squared distances to the nearest prototypes and their indices, by scikit-learn's trees.
+
+    The trees choose any of several prototypes at the same distance. So where the last distance is not clearly smaller
+    than the next one, all prototypes up to this distance are searched, and the smallest indices among them are chosen.
+    """
+    from sklearn.neighbors import NearestNeighbors  # takes long
+
+    centre = prototypes.mean(axis=0)
+    rows, prototypes = rows - centre, prototypes - centre  # squared distances may be computed from products
+    trees = NearestNeighbors(n_jobs=n_jobs).fit(prototypes)
+    asked = min(count + 1, len(prototypes))
+    near = trees.kneighbors(rows, n_neighbors=asked, return_distance=False)
+    squares = np.empty(near.shape)
+    for j in range(asked):
+        squares[:, j] = _apart(rows, prototypes[near[:, j]])
+    order = np.lexsort((near, squares), axis=1)
+    squares, near = (np.take_along_axis(one, order, axis=1) for one in (squares, near))
+    if asked > count:
+        largest = float(np.einsum("ij,ij->i", prototypes, prototypes).max(initial=0.0))
+        rounding = _ROUNDING * (np.einsum("ij,ij->i", rows, rows) + largest)
+        unclear = np.flatnonzero(squares[:, count] - squares[:, count - 1] <= rounding)
+        step = max(1, BLOCK_VALUES // len(prototypes))
+        for first in range(0, unclear.size, step):
+            some = unclear[first : first + step]
+            radius = np.sqrt(float((squares[some, count - 1] + rounding[some]).max()))
+            within = trees.radius_neighbors(rows[some], radius, return_distance=False)
+            for i, inside in zip(some, within, strict=True):
+                apart = _apart(rows[i], prototypes[inside])
+                chosen = np.lexsort((inside, apart))[:count]
+                squares[i, :count], near[i, :count] = apart[chosen], inside[chosen]
+    return squares[:, :count], near[:, :count]
+
+
+def _apart(rows: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the squared distances of pairs of rows; equal differences give equal results."""
+    apart = rows - others
+    return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
 def vote_shares(
