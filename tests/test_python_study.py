@@ -391,9 +391,16 @@ def test_progress_is_shown_and_handed_on(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-def test_a_time_limit_below_0_is_refused_and_one_that_is_too_short_says_so():
+def test_options_that_are_no_options_are_refused_and_a_time_limit_that_is_too_short_says_so():
     with pytest.raises(ValueError, match=r"max_seconds must be a number >= 0, got -1"):
         mercer.study(two_groups(), "state", max_seconds=-1)
+    with pytest.raises(ValueError, match=r"^folds must be an integer >= 2, got 1"):
+        mercer.study(two_groups(), "state", folds=1)
+    with pytest.raises(ValueError, match=r"callback must be a function"):
+        mercer.study(two_groups(), "state", callback=3)
+    with pytest.raises(TableError, match="target has 1 cell, and") as caught:
+        mercer.study(two_groups(), ["state"])
+    assert caught.value.hint == "for a column of the table write its name alone: target='state'"
     with pytest.raises(SearchStopped, match="time limit") as caught:
         mercer.study(two_groups(), "state", kernel="rbf", max_seconds=0.0, verbose=0)
     assert "raise max_seconds" in caught.value.__notes__[0]

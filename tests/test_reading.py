@@ -426,7 +426,7 @@ def test_options_name_the_separator_and_the_format(tmp_path):
     with pytest.raises(TableError, match=r"sep= is for other tables, but .* is read as svmlight"):
         read_table(written(tmp_path, "1 1:2\n", "t.svm"), sep=",")
     assert read_table(written(tmp_path, "a,b\n1;2,x\n", "t.tsv"), na="x")["a"].tolist() == ["1;2"]
-    with pytest.raises(TableError, match="format='ods' must be csv, tsv, parquet, svmlight or excel"):
+    with pytest.raises(TableError, match="format='ods' must be csv, tsv, parquet, svmlight, excel, fasta or fastq"):
         read_table(path, format="ods")
 
 

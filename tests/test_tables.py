@@ -253,6 +253,13 @@ def test_objects_that_are_no_table_are_refused(frame, message):
     assert (caught.value.hint == "call .collect() first") == isinstance(frame, pl.LazyFrame)
 
 
+@pytest.mark.parametrize("cell", [[1, 2], {"a": 1}, (1, 2), {1}, b"a"], ids=repr)
+def test_columns_of_pandas_that_hold_objects_are_not_read_as_text(cell):
+    with pytest.warns(TableWarning, match="column 'o' holds Object, neither numbers nor text, and is not read"):
+        table = as_table(pd.DataFrame({"x": [1.0, 2.0], "o": [None, cell]}))
+    assert table.names == ("x",)
+
+
 def test_a_row_of_a_data_frame_is_no_table():
     with pytest.raises(TableError, match="got Series") as caught:
         as_table(pd.DataFrame({"x": [1.0]}).iloc[0])

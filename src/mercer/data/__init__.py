@@ -7,6 +7,7 @@ kind, the user gives a function that reads them (`ObjectRows`). A data frame wit
 for each kernel that reads some of them (`MixedRows`).
 """
 
+from mercer.data.arguments import check_callback as check_callback
 from mercer.data.arguments import check_choice, check_count, check_number
 from mercer.data.arguments import check_flag as check_flag
 from mercer.data.arguments import check_seconds as check_seconds

@@ -69,6 +69,10 @@ def as_table(frame: Any) -> Table:
     return Table(tuple(names), columns, unread=tuple(str(series.name) for series in nested), booleans=booleans)
 
 
+_NESTED = (bytes, dict, list, tuple, set, frozenset, np.ndarray)
+"""Types of cells of pandas that are neither numbers nor text."""
+
+
 def _remedy(value: Any) -> str:
     """Return what to write in place of a value that is no table."""
     if hasattr(value, "collect"):
@@ -128,6 +132,8 @@ def _is_boolean(series: Any) -> bool:
 
 
 def _is_nested(series: Any) -> bool:
+    if series.dtype == nw.Object:  # pandas
+        return any(isinstance(cell, _NESTED) for cell in series.drop_nulls().head(1).to_list())
     return bool(series.dtype.is_nested() or series.dtype == nw.Binary)
 
 

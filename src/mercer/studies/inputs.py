@@ -80,7 +80,11 @@ def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table
         )
     column = as_table({name: target})
     if column.n_rows != rows.n_rows:
-        raise TableError(f"target has {column.n_rows:,} cells, and the table {rows.n_rows:,} rows")
+        names = [one for one in column[name].tolist() if isinstance(one, str) and one in rows]
+        raise TableError(
+            f"target has {column.n_rows:,} cell{'s' * (column.n_rows != 1)}, and the table {rows.n_rows:,} rows",
+            f"for a column of the table write its name alone: target={names[0]!r}" if names else None,
+        )
     booleans = rows.booleans | column.booleans
     return replace(rows, names=(*rows.names, name), columns=(*rows.columns, column[name]), booleans=booleans), name
 

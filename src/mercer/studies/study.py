@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from mercer.data import Limits, TableError, check_choice, check_seconds, warn_user
+from mercer.data import Limits, TableError, check_callback, check_choice, check_count, check_seconds, warn_user
 from mercer.solvers import StageProgress, reported
 from mercer.studies.arranged import Copies
 from mercer.studies.costs import ClassWeight, Cost, costs_of_file
@@ -211,6 +211,8 @@ def study(
     """
     began = perf_counter()
     check_seconds(max_seconds)
+    check_callback(callback)
+    check_count("folds", folds, at_least=2)
     as_text = (*names_of(categorical), *names_of(text), *names_of(dates))
     reading = {
         "format": format,
