@@ -7,10 +7,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from mercer import SVC, SVDD, SVR, KernelNeighborsClassifier, KernelSearchCV, OneClassSVM, gram_matrix, leave_one_out
 from mercer.data import MixedRows, as_data, as_structured, fingerprints
-from mercer.kernels import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Spectrum, Tanimoto
+from mercer.kernels import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Precomputed, Spectrum, Tanimoto
 
 rng = np.random.default_rng(0)
 N = 60
@@ -190,3 +191,71 @@ def test_named_distances():
     assert GeneralizedGaussian("hamming", sigma=1.0) == Hamming(gamma=0.5)
     with pytest.raises(ValueError, match="got 'haming': did you mean 'hamming'"):
         GeneralizedGaussian("haming")
+
+
+POINTS = rng.normal(size=(N, 3))
+MATRICES = {"a": POINTS @ POINTS.T, "b": RBF(gamma=1.0).block(as_data(POINTS), as_data(POINTS))}
+OF_MATRICES = Precomputed("a") + 0.5 * Precomputed("b")
+
+
+def some(frame, rows):
+    return {name: cells[rows] for name, cells in frame.items()}
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR(), OneClassSVM(nu=0.3)])
+def test_matrices_of_kernel_values_are_combined_by_the_algebra(machine):
+    assert Precomputed("a") == Precomputed().on("a")
+    K = MATRICES["a"] + 0.5 * MATRICES["b"]
+    one = clone(machine).set_params(kernel="precomputed").fit(K, Y)
+    both = clone(machine).set_params(kernel=OF_MATRICES).fit(MATRICES, Y)
+    assert both.certificate_.verify().status == "optimal"
+    np.testing.assert_allclose(both.predict(some(MATRICES, slice(9))), one.predict(K[:9]), atol=1e-9)
+    restored = pickle.loads(pickle.dumps(both))
+    np.testing.assert_array_equal(restored.predict(MATRICES), both.predict(MATRICES))
+    # As many new rows as training rows: the matrix is square, and not symmetric.
+    order = np.roll(np.arange(N), 7)
+    np.testing.assert_allclose(both.predict(some(MATRICES, order)), both.predict(MATRICES)[order], atol=1e-9)
+
+
+def test_weights_of_matrices_are_searched():
+    grid = {"kernel__right__factor": [0.1, 1.0, 10.0]}
+    search = KernelSearchCV(SVC(kernel=OF_MATRICES), grid, cv=3).fit(MATRICES, Y)
+    alone = [
+        KernelSearchCV(SVC(kernel="precomputed"), {"C": [1.0]}, cv=3).fit(MATRICES["a"] + w * MATRICES["b"], Y)
+        for w in grid["kernel__right__factor"]
+    ]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], [one.best_score_ for one in alone])
+    assert search.predict(some(MATRICES, slice(4))).shape == (4,)
+
+
+def test_matrices_beside_columns():
+    frame = MATRICES | {"x": X}
+    machine = SVC(kernel=OF_MATRICES * RBF().on("x")).fit(frame, Y)
+    K = (MATRICES["a"] + 0.5 * MATRICES["b"]) * RBF(gamma=1.0 / X.var()).block(as_data(X[:, None]), as_data(X[:, None]))
+    expected = SVC(kernel="precomputed").fit(K, Y).decision_function(K[:5])
+    np.testing.assert_allclose(machine.decision_function(some(frame, slice(5))), expected, atol=1e-8)
+    detector = SVDD(kernel=Precomputed("b")).fit(MATRICES)
+    assert detector.predict(some(MATRICES, slice(5))).shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "message"),
+    [
+        ({"a": MATRICES["a"]}, "needs a column 'b'"),
+        (MATRICES | {"b": MATRICES["b"][:, :9]}, "the matrix 'b' must be square in fit"),
+        (MATRICES | {"b": np.triu(MATRICES["b"])}, "the matrix 'b' must be symmetric"),
+        (MATRICES | {"b": np.full((N, N), np.nan)}, "the matrix 'b' must be finite"),
+        (MATRICES["a"], "needs a data frame with the columns 'a' and 'b'"),
+    ],
+)
+def test_matrices_that_are_refused(matrices, message):
+    with pytest.raises(ValueError, match=message):
+        SVC(kernel=OF_MATRICES).fit(matrices, Y)
+
+
+def test_matrices_of_new_rows_that_are_refused():
+    machine = SVC(kernel=OF_MATRICES).fit(MATRICES, Y)
+    with pytest.raises(ValueError, match="must have the width of the training rows, 60, got 40"):
+        machine.predict(MATRICES | {"a": MATRICES["a"][:, :40]})
+    with pytest.raises(ValueError, match="same number of rows, got 3 in 'a', 60 in 'b'"):
+        machine.predict(MATRICES | {"a": MATRICES["a"][:3]})

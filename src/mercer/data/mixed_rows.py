@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import narwhals as nw
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mercer.data.checks import Rows, row_index
 from mercer.data.phrasing import listing
+from mercer.data.precomputed import Precomputed
 from mercer.data.rows import Data, Vectors
 
 Part = tuple[str, tuple[str, ...]]
@@ -18,6 +19,32 @@ Part = tuple[str, tuple[str, ...]]
 
 Cells = npt.NDArray[Any]
 """The cells of a column: numbers with NaN for missing ones, or objects with None; with two dimensions, rows."""
+
+
+class MatrixColumns:
+    """The columns of some rows in a matrix of given kernel values, in the place of their cells.
+
+    Parameters
+    ----------
+    ids : ndarray of int64
+    width : int
+        Number of columns of the matrix.
+    """
+
+    dtype, ndim = np.dtype(np.float64), 1
+
+    def __init__(self, ids: npt.NDArray[Any], width: int) -> None:
+        self.ids, self.width = ids, width
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"MatrixColumns({self.ids.tolist()}, width={self.width})"
+
+    def data(self) -> Precomputed:
+        """Return rows that stand for these columns, without kernel values of their own."""
+        return Precomputed(np.zeros((0, self.width)), np.zeros(0, dtype=np.int64)).standing_for(self.ids)
 
 
 class MixedRows(Data):
@@ -33,6 +60,7 @@ class MixedRows(Data):
 
     def __init__(self, columns: Mapping[str, Cells], parts: Mapping[Part, Data]) -> None:
         self._columns, self._parts = dict(columns), dict(parts)
+        self._matrices = {names[0] for (_, names), part in parts.items() if isinstance(part, Precomputed)}
         self.names = list(columns)
         self.shape = next(iter(parts.values())).n, len(columns)
         self.dtype = np.dtype(np.float64)
@@ -43,14 +71,23 @@ class MixedRows(Data):
         return f"MixedRows(n={self.n}, columns={self.names})"
 
     @property
-    def stored(self) -> dict[str, Cells]:
-        """The cells of the columns, by name."""
-        return self._columns
+    def stored(self) -> dict[str, Any]:
+        """The cells of the columns, by name; of a matrix of kernel values, the columns of these rows in it."""
+        columns: dict[str, Any] = dict(self._columns)
+        for (_, names), part in self._parts.items():
+            if isinstance(part, Precomputed) and part.ids is not None:
+                columns[names[0]] = MatrixColumns(np.asarray(part.ids), part.p)
+        return columns
 
     @property
     def part_names(self) -> tuple[Part, ...]:
         """What is read from which columns."""
         return tuple(self._parts)
+
+    @property
+    def has_given_values(self) -> bool:
+        """Whether a part is a matrix of given kernel values."""
+        return any(part.has_given_values for part in self._parts.values())
 
     def part(self, name: Part) -> Data:
         """Return the rows as this part of the kernel reads them."""
@@ -65,7 +102,7 @@ class MixedRows(Data):
         """Return the chosen rows."""
         chosen = row_index(idx)
         return MixedRows(
-            {name: cells[chosen] for name, cells in self._columns.items()},
+            {name: cells[chosen] if name not in self._matrices else cells for name, cells in self._columns.items()},
             {name: part.rows(chosen) for name, part in self._parts.items()},
         )
 
@@ -73,16 +110,16 @@ class MixedRows(Data):
         """Return these rows with each part in the format of the other rows; TypeError if one is of another kind."""
         parts = {}
         for name, part, beside in self._beside(other):
-            for column in name[1]:
+            for column in name[1] if not isinstance(part, Precomputed) else ():
                 self._refuse_other_kind(column, other.stored[column])
             try:
                 parts[name] = part.like(beside)
             except TypeError as error:
                 raise TypeError(f"column {listing(name[1])}: {error}") from error
-            if isinstance(part, Vectors) and part.p != beside.p:
+            if isinstance(part, (Precomputed, Vectors)) and part.p != beside.p:
                 raise ValueError(
                     f"column {listing(name[1])} must have the width of the training rows, {beside.p}, got {part.p}: "
-                    "give fingerprints or vectors of the same number of bits or entries"
+                    "give the same number of bits, entries or training rows"
                 )
         return MixedRows(self._columns, parts)
 
@@ -129,6 +166,22 @@ def frame_columns(X: Any) -> dict[str, Any] | None:
     return {str(series.name): series for series in frame.iter_columns()}
 
 
+def table_of_columns(X: Any) -> Any:
+    """Return a dict of columns as a structured array, whose rows can be chosen; anything else unchanged."""
+    if not isinstance(X, Mapping):
+        return X
+    cells = {name: column if getattr(column, "ndim", 1) > 1 else cells_of(column) for name, column in X.items()}
+    sizes = {name: len(one) for name, one in cells.items()}
+    if len(set(sizes.values())) != 1:
+        raise ValueError(f"all columns must have the same number of rows, got {sizes}")
+    table = np.empty(
+        next(iter(sizes.values())), dtype=[(name, one.dtype, one.shape[1:]) for name, one in cells.items()]
+    )
+    for name, one in cells.items():
+        table[name] = one
+    return table
+
+
 def is_number_column(column: Any) -> bool:
     """Return whether a column of a data frame holds one number or boolean a row, or missing cells."""
     if isinstance(column, nw.Series):
@@ -138,6 +191,8 @@ def is_number_column(column: Any) -> bool:
 
 def cells_of(column: Any) -> Cells:
     """Return the cells of a column of a data frame as an array: of numbers if all are numbers, otherwise of objects."""
+    if isinstance(column, MatrixColumns):
+        return cast(Cells, column)
     if isinstance(column, nw.Series):
         if is_number_column(column):
             missing = column.is_null().to_numpy()

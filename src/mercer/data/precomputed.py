@@ -90,6 +90,11 @@ class Precomputed(Data):
         return self._matrix if has_all_rows else self._matrix[self._index]
 
     @property
+    def has_given_values(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def stored(self) -> Any:
         """The values of these rows, as `array`."""
         return self.array

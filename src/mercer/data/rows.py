@@ -40,6 +40,11 @@ class Data(ABC):
     copied_bytes: int
     names: list[str] | None = None
 
+    @property
+    def has_given_values(self) -> bool:
+        """Whether they hold given kernel values, so that k(x, x) of new rows is unknown."""
+        return False
+
     @abstractmethod
     def rows(self, idx: Rows) -> Data:
         """Return the chosen rows as data of the same class: a copied block, or a view if that is possible."""

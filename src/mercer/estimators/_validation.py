@@ -77,7 +77,7 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
 
 def _mixed_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Data | None:
     """Return the rows of a data frame for a kernel that names its columns; None if the data frame is a table."""
-    rows = mixed_rows(kernel, X, fitted=not reset)
+    rows = mixed_rows(kernel, X, fitted=not reset, training=reset)
     if rows is None:
         return None
     data = _check_objects(estimator, X, kernel, lambda _: rows, reset=reset, y=y)

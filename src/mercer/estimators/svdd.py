@@ -10,7 +10,7 @@ import numpy as np
 from mercer import specs
 from mercer._typing import FloatArray
 from mercer.certificates.quadratic import dual_objective
-from mercer.data import Data, Precomputed
+from mercer.data import Data
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.estimators._validation import check_penalty
 from mercer.gram.backends import InMemoryRows
@@ -197,7 +197,7 @@ class SVDD(NoveltyDetector):
 
     def _scores(self, data: Data) -> FloatArray:
         """Return minus the squared distances from the centre."""
-        if isinstance(data, InMemoryRows) or not isinstance(data, Precomputed):
+        if isinstance(data, InMemoryRows) or not data.has_given_values:
             lengths: FloatArray | float = self.kernel_.diag(data)
         elif self._length is None:
             raise ValueError(

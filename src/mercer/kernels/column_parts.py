@@ -13,6 +13,7 @@ from mercer.data import (
     Data,
     MixedRows,
     ObjectRows,
+    Precomputed,
     as_data,
     as_structured,
     fingerprints,
@@ -21,7 +22,7 @@ from mercer.data import (
     nearest_names,
     text_hash,
 )
-from mercer.data.mixed_rows import Cells, Part, cells_of, frame_columns, is_number_column
+from mercer.data.mixed_rows import Cells, MatrixColumns, Part, cells_of, frame_columns, is_number_column
 
 
 class Reader(Protocol):
@@ -40,6 +41,10 @@ class Reader(Protocol):
         """Whether it reads strings, lists of tokens or sets."""
 
     @property
+    def takes_values(self) -> bool:
+        """Whether it reads given kernel values."""
+
+    @property
     def takes_fingerprints(self) -> bool:
         """Whether it reads fingerprints."""
 
@@ -52,6 +57,7 @@ class Reader(Protocol):
         """Whether it reads objects of any kind."""
 
 
+VALUES = "kernel values"
 NUMBERS, FINGERPRINTS, SEQUENCES, SYMBOLS, OBJECTS = "numbers", "fingerprints", "strings or sets", "symbols", "objects"
 _OF_TABLES = {NUMBERS, FINGERPRINTS, SYMBOLS}
 
@@ -61,6 +67,8 @@ MISSING = -float(2**53 - 1)
 
 def reading(kernel: Reader) -> str:
     """Return what a kernel reads from the columns that it is given."""
+    if kernel.takes_values:
+        return VALUES
     if kernel.takes_fingerprints:
         return FINGERPRINTS
     if kernel.is_structured:
@@ -75,11 +83,12 @@ def parts_of(kernel: Reader) -> tuple[Part, ...]:
     return tuple((reading(part), names) for part, names in kernel.named_columns)
 
 
-def mixed_rows(kernel: Reader, X: Any, *, fitted: bool = False) -> MixedRows | None:
+def mixed_rows(kernel: Reader, X: Any, *, fitted: bool = False, training: bool = False) -> MixedRows | None:
     """Return the rows of a data frame as the parts of the kernel read them; columns that no part names are not read.
 
     Returns None if no part names columns, if X has no named columns, or if all columns hold numbers and all parts read
     numbers: such a frame is a table. A kernel that is `fitted` to columns of a data frame never takes a table.
+    Matrices of kernel values between `training` rows are checked to be square and symmetric.
 
     Raises
     ------
@@ -115,7 +124,12 @@ def mixed_rows(kernel: Reader, X: Any, *, fitted: bool = False) -> MixedRows | N
                 cells[name] = cells_of(columns[name])
         what = reading(part)
         if (what, names) not in parts:
-            parts[what, names] = _read(part, what, {name: cells[name] for name in names})
+            rows = _read(part, what, {name: cells[name] for name in names})
+            parts[what, names] = _symmetric(names[0], rows) if training and isinstance(rows, Precomputed) else rows
+    lengths = {names: part.n for (_, names), part in parts.items()}
+    if len(set(lengths.values())) > 1:
+        counts = [f"{size} in {listing(names)}" for names, size in lengths.items()]
+        raise ValueError(f"all columns must have the same number of rows, got {', '.join(counts)}")
     return MixedRows(cells, parts)
 
 
@@ -140,8 +154,11 @@ def _read(kernel: Reader, what: str, columns: dict[str, Cells]) -> Data:
     names = list(columns)
     cells = next(iter(columns.values()))
     is_single = len(columns) == 1 and cells.dtype == object and cells.ndim == 1
-    if what in (SEQUENCES, OBJECTS) and len(columns) > 1 and not all(_are_numbers(one) for one in columns.values()):
+    are_numbers = all(_are_numbers(one) for one in columns.values())
+    if len(columns) > 1 and (what == VALUES or (what in (SEQUENCES, OBJECTS) and not are_numbers)):
         raise ValueError(f"{kernel!r} reads {what} from one column, got {listing(names)}: add a kernel for each column")
+    if what == VALUES:
+        return _matrix(kernel, names[0], cells)
     if what == SEQUENCES:
         if _are_numbers(cells) and not (cells.dtype == object and not cells.size):
             raise ValueError(f"{kernel!r} reads strings or sets, and column {names[0]!r} holds numbers")
@@ -165,6 +182,36 @@ def _read(kernel: Reader, what: str, columns: dict[str, Cells]) -> Data:
     if problem is not None:
         raise ValueError(f"{kernel!r} needs finite numbers, but {problem}. Impute or drop these rows first")
     return rows
+
+
+def _matrix(kernel: Reader, name: str, cells: Cells) -> Data:
+    """Return the rows of a matrix of kernel values; of stored rows, their columns in it."""
+    if isinstance(cells, MatrixColumns):
+        return cells.data()
+    try:
+        matrix = cells if cells.dtype != object else np.array(cells.tolist(), dtype=np.float64)
+        rows = Precomputed(matrix)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{kernel!r} needs a matrix of kernel values in {name!r}: {error}") from error
+    if (problem := rows.finite_problem()) is not None:
+        raise ValueError(f"the matrix {name!r} must be finite, but {problem}")
+    return rows
+
+
+def _symmetric(name: str, rows: Precomputed) -> Precomputed:
+    """Return the symmetric part of a matrix of kernel values between training rows."""
+    if rows.ids is None:
+        raise ValueError(
+            f"the matrix {name!r} must be square in fit, got shape {rows.shape}: give the values of all training "
+            "rows with all training rows"
+        )
+    if (asymmetry := rows.asymmetry()) is not None:
+        i, j, apart = asymmetry
+        raise ValueError(
+            f"the matrix {name!r} must be symmetric, but row {i}, column {j} and row {j}, column {i} differ by "
+            f"{apart:g}: give 0.5 * (K + K.T) where both mean the same"
+        )
+    return rows.symmetric()
 
 
 def _bits(cells: Cells) -> Any:

@@ -360,6 +360,10 @@ class Precomputed(Kernel):
 
     Parameters
     ----------
+    name : str, optional
+        The name of the matrix, if several are given: ``Precomputed("a") + 0.5 * Precomputed("b")`` is for
+        ``{"a": K_a, "b": K_b}``, each square in `fit`, and of the new rows with the training rows in `predict`.
+        ``Precomputed("a")`` is ``Precomputed().on("a")``.
     is_psd : bool, optional
         True asserts that the matrix is positive semidefinite. Solutions are then called `optimal` without a check.
 
@@ -384,6 +388,10 @@ class Precomputed(Kernel):
     rule = _ASSUMED
 
     is_psd: bool | None = field(default=None, kw_only=True)
+
+    def __new__(cls, name: str | None = None, **is_psd: Any) -> Any:
+        """Return the kernel of a matrix, or of the matrix of this name."""
+        return cls(**is_psd).on(name) if isinstance(name, str) else super().__new__(cls)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_psd", known_psd(self.is_psd))

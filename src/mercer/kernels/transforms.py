@@ -106,6 +106,11 @@ class On(OfOne):
         listed = self.columns if isinstance(self.columns, slice) else list(self.columns)
         return f"{formula(self.kernel, 4)}.on({listed!r})"
 
+    @property
+    def takes_values(self) -> bool:
+        """Whether the rows hold given kernel values only; not if these are a matrix among others, which has a name."""
+        return super().takes_values and not self.named_columns
+
     def work(self, X: Data) -> float:
         """Return the approximate time per value in nanoseconds."""
         return self.kernel.work(self._part(X))

@@ -21,6 +21,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
+from mercer.data.mixed_rows import table_of_columns
 from mercer.data.offered import offered_if
 from mercer.data.result import frame_of
 from mercer.data.user_warnings import warn_user
@@ -326,7 +327,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         check_verbose(self.verbose)
         check_whole("n_jobs", self.n_jobs)
         scorers, metric = self._get_scorers()
-        X, y = indexable(X, y)
+        X, y = indexable(table_of_columns(X), y)
         if get_tags(self.estimator).input_tags.pairwise and self.kernels is None:
             X = X if sparse.issparse(X) else np.asarray(X)  # splits take columns, too, which lists and frames have not
             check_square(X.shape)
