@@ -259,3 +259,17 @@ def test_matrices_of_new_rows_that_are_refused():
         machine.predict(MATRICES | {"a": MATRICES["a"][:, :40]})
     with pytest.raises(ValueError, match="same number of rows, got 3 in 'a', 60 in 'b'"):
         machine.predict(MATRICES | {"a": MATRICES["a"][:3]})
+
+
+def test_neighbours_and_norms_of_combined_matrices():
+    K = MATRICES["a"] + 0.5 * MATRICES["b"]
+    one, both = SVC(kernel="precomputed").fit(K, Y), SVC(kernel=OF_MATRICES).fit(MATRICES, Y)
+    np.testing.assert_allclose(both.function_.norm, one.function_.norm, rtol=1e-9)
+    new = some(MATRICES, slice(9))
+    np.testing.assert_array_equal(both.kneighbors(new)[1], one.kneighbors(K[:9])[1])
+    np.testing.assert_allclose(both.kneighbors()[0], one.kneighbors()[0])
+    votes = [KernelNeighborsClassifier(3, kernel=kernel) for kernel in (OF_MATRICES, "precomputed")]
+    np.testing.assert_array_equal(votes[0].fit(MATRICES, Y).predict(new), votes[1].fit(K, Y).predict(K[:9]))
+    less = SVC(kernel=OF_MATRICES).fit(MATRICES, Y).forget([0])
+    expected = SVC(kernel="precomputed").fit(K[1:, 1:], Y[1:]).decision_function(K[:9, 1:])
+    np.testing.assert_allclose(less.decision_function(new), expected, atol=1e-3)

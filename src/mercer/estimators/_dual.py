@@ -19,7 +19,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
-from mercer.data import Data, Precomputed, Vectors
+from mercer.data import Data, MixedRows, Precomputed, Vectors
 from mercer.data.arguments import check_flag
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import GO_ON, Iterated, KernelMachine, say
@@ -171,7 +171,11 @@ class DualMachine(ReadsWords, Iterated, KernelMachine):
     def _support_rows(self) -> Data:
         """Return the support vectors, or for a precomputed kernel their rows of the training matrix."""
         if not self.kernel_.takes_values:
-            return restored_rows(self.kernel_, self.support_vectors_)
+            rows = restored_rows(self.kernel_, self.support_vectors_)
+            trained = self._solutions[0].evidence if hasattr(self, "_solutions") else None
+            if rows.has_given_values and trained is not None and isinstance(trained.data, MixedRows):
+                return trained.data.rows(self.support_)  # with their kernel values, which the machine does not store
+            return rows
         evidence = self._solved()[0].evidence
         if evidence is None:
             raise AttributeError(

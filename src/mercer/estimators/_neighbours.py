@@ -101,7 +101,7 @@ class FindsNeighbours:
             return of.indices[places]
         if similarity:
             return 0.5 * (lengths[:, None] + of.squares[places] - squares), of.indices[places]
-        if isinstance(data, Precomputed) and X is not None:
+        if data.has_given_values and X is not None:
             squares = np.full_like(squares, np.nan)
         return np.sqrt(np.maximum(squares, 0.0)), of.indices[places]
 
@@ -112,7 +112,7 @@ class FindsNeighbours:
         lengths = np.zeros(data.n)
         if itself:
             lengths = of.squares
-        elif not isinstance(data, Precomputed):
+        elif not data.has_given_values:
             lengths = self.kernel_.diag(data)
         rows = data.standing_for(of.indices) if isinstance(data, Precomputed) else of.rows
         assert rows is not None
