@@ -170,6 +170,11 @@ KINDS = {
     "ParzenClassifier": (three_classes(60), "kind", ParzenClassifier(class_weight="balanced")),
     "ParzenClassifier of two": (mixed_frame(80), "outcome", ParzenClassifier()),
     "KernelNeighborsClassifier": (mixed_frame(80), "outcome", KernelNeighborsClassifier(4)),
+    "KernelNeighborsClassifier by distance": (
+        mixed_frame(80),
+        "outcome",
+        KernelNeighborsClassifier(4, weights="distance"),
+    ),
     "KernelNeighborsClassifier of some": (
         three_classes(60),
         "kind",

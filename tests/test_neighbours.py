@@ -35,6 +35,7 @@ from mercer import (
     kernel_distance,
 )
 from mercer.kernels import Precomputed
+from mercer.specs import ForKernelNeighborsClassifier, from_dict
 from pairs import every_pair
 
 IRIS, WINE, CANCER = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))
@@ -309,3 +310,22 @@ def test_the_smaller_index_comes_first_at_equal_distances(p, kernel):
     nearest_squares = np.take_along_axis(squares, expected, axis=1)
     exact = nearest_squares if kernel == "linear" else -2.0 * np.expm1(-0.3 * nearest_squares)
     np.testing.assert_allclose(distances**2, exact, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_votes_by_distance_are_those_of_euclidean_neighbours(k):
+    X, y = TABLES["3 classes"]
+    ours = KernelNeighborsClassifier(k, kernel="linear", weights="distance").fit(X[::2], y[::2])
+    theirs = KNeighborsClassifier(k, weights="distance").fit(X[::2], y[::2])
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-9)
+    with pytest.raises(ValueError, match="weights='distance' needs"):
+        KernelNeighborsClassifier(kernel="precomputed", weights="distance").fit(X @ X.T, y)
+    with pytest.raises(ValueError, match="weights"):
+        KernelNeighborsClassifier(weights="near").fit(X, y)
+
+
+def test_model_files_without_weights_of_votes_are_read():
+    entry = ForKernelNeighborsClassifier(n_neighbors=3).to_dict()
+    assert from_dict({name: value for name, value in entry.items() if name != "by_distance"}).to_dict() == entry
+    with pytest.raises(ValueError, match="the parameters of a KernelNeighborsClassifier are"):
+        from_dict({name: value for name, value in entry.items() if name != "every_row"})

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
-from mercer._typing import FloatArray, IndexArray
+from mercer._typing import FloatArray
 from mercer.data import Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators._base import KernelMachine
@@ -32,6 +32,8 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
     ----------
     n_neighbors : int, default=5
         Number of rows that vote. If there are fewer prototypes, all of them vote.
+    weights : {"uniform", "distance"}, default="uniform"
+        "distance" weights each vote by 1/distance; neighbours at distance 0 then vote alone.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
         See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`. "linear" gives Euclidean distances; "rbf" sorts
         rows in the same order, so both kernels have the same neighbours.
@@ -94,6 +96,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         self,
         n_neighbors: int = 5,
         *,
+        weights: str = "uniform",
         kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
         degree: int = 3,
         gamma: Gamma = "scale",
@@ -104,6 +107,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
+        self.weights = weights
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -137,6 +141,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         wanted = check_count("n_neighbors", self.n_neighbors)
         check_whole("n_jobs", self.n_jobs)
         check_choice("prototypes", self.prototypes, PROTOTYPES)
+        check_choice("weights", self.weights, ("uniform", "distance"))
         kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         self.__dict__.pop("svc_", None)
         chosen = labels.rows
@@ -144,7 +149,15 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
             self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y, labels.uneven_weights)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
         stored_rows = data.rows(chosen)
-        self.spec_ = ForKernelNeighborsClassifier(n_neighbors=wanted, every_row=self.prototypes == "all")
+        by_distance = self.weights == "distance"
+        if by_distance and data.has_given_values:
+            raise ValueError(
+                "weights='distance' needs k(x, x) of new rows, which given kernel values do not hold: take 'uniform', "
+                "or give the kernel and the rows."
+            )
+        self.spec_ = ForKernelNeighborsClassifier(
+            n_neighbors=wanted, every_row=self.prototypes == "all", by_distance=by_distance
+        )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.kernel_, self.prototype_indices_ = kernel, chosen
         self._codes, self._diagonal = labels.codes[chosen], kernel.diag(stored_rows)
@@ -175,8 +188,9 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         -----
         Costs as much as `kneighbors`.
         """
-        places = self._nearest(X)
-        return counted_shares(self._codes[places], self.class_weight_)
+        data, of = self._new_rows(X), self._prototypes("all")
+        squares, places, _ = self._searched(data, of, min(self.spec_.n_neighbors, of.indices.size))
+        return counted_shares(self._codes[places], self.class_weight_, squares if self.spec_.by_distance else None)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest weighted share of votes.
@@ -204,11 +218,6 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         """
         shares = self.predict_proba(X)
         return self.classes_[shares.argmax(axis=1)]
-
-    def _nearest(self, X: Any) -> IndexArray:
-        """Return the places of the nearest prototypes among all of them."""
-        data, of = self._new_rows(X), self._prototypes("all")
-        return self._searched(data, of, min(self.spec_.n_neighbors, of.indices.size))[1]
 
     def _default_neighbours(self) -> int:
         return self.spec_.n_neighbors

@@ -219,6 +219,8 @@ def _novelty_outputs(machine: Any, raw: Node, formulas: RowFormulas) -> Outputs:
 
 
 def _neighbour_outputs(machine: KernelNeighborsClassifier, row: Node) -> Outputs:
+    if machine.spec_.by_distance:
+        raise NotExportableError("votes by weights='distance' have no formula: export with weights='uniform'.")
     formulas, kernel = RowFormulas(row), machine.kernel_
     prototypes = rows_of(kernel, machine.X_fit_)
     if isinstance(kernel, RBF | Linear):  # distances between the rows have the same order, and more digits

@@ -59,11 +59,15 @@ def from_dict(entry: Any) -> MachineSpec:
     """Return the specification that `to_dict` wrote; raise ValueError, TypeError or KeyError if `entry` is invalid."""
     machine_spec = SPECS_BY_NAME[entry["type"]]
     wanted = {field.name: field.type for field in fields(machine_spec)}
-    if entry.keys() != wanted.keys() | {"type"}:
-        raise ValueError(
-            f"the parameters of a {machine_spec.machine} are {sorted(wanted)}, got {sorted(entry.keys() - {'type'})}"
-        )
-    return machine_spec(**{name: _value(entry[name], kind) for name, kind in wanted.items()})
+    given = entry.keys() - {"type"}
+    added = _ADDED.get(machine_spec.machine, set())  # files that are older than these parameters lack them
+    if not wanted.keys() - added <= given <= wanted.keys():
+        raise ValueError(f"the parameters of a {machine_spec.machine} are {sorted(wanted)}, got {sorted(given)}")
+    return machine_spec(**{name: _value(entry[name], kind) for name, kind in wanted.items() if name in given})
+
+
+_ADDED = {ForKernelNeighborsClassifier.machine: {"by_distance"}}
+"""Parameters that are not in all files of the current version, by machine; they have defaults."""
 
 
 def _value(value: Any, kind: Any) -> Any:

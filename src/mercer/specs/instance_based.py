@@ -112,6 +112,7 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
     is_sum = False
     n_neighbors: int
     every_row: bool = True
+    by_distance: bool = False
 
     def values(
         self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: Coefficients, biases: FloatArray
@@ -121,7 +122,7 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
         several = table.shape[1] > 1
         codes = table.argmax(axis=1) if several else (table[:, 0] > 0.0).astype(np.int64)
         weights = np.abs(table).max(axis=0) if several else _weights_of_two(table[:, 0])
-        shares = vote_shares(kernel, data, vectors, codes, weights, self.n_neighbors)
+        shares = vote_shares(kernel, data, vectors, codes, weights, self.n_neighbors, by_distance=self.by_distance)
         return shares if several else shares[:, 1:] - shares[:, :1]
 
     def probabilities(self, values: FloatArray) -> FloatArray:

@@ -113,21 +113,35 @@ def vote_shares(
     class_weight: FloatArray,
     count: int,
     *,
+    by_distance: bool = False,
     n_jobs: int | None = None,
 ) -> FloatArray:
     """Return the weighted share of votes of each class among the `count` nearest prototypes, (m, n_classes).
 
-    `codes` are the classes of the prototypes; the other arguments are those of :func:`nearest`.
+    `codes` are the classes of the prototypes; `by_distance` weights votes by 1/distance. The other arguments are those
+    of :func:`nearest`.
     """
     lengths, norms = kernel.diag(data), kernel.diag(prototypes)
-    _, indices = nearest(kernel, data, lengths, prototypes, norms, min(count, codes.size), n_jobs=n_jobs)
-    return counted_shares(codes[indices], class_weight)
+    squares, indices = nearest(kernel, data, lengths, prototypes, norms, min(count, codes.size), n_jobs=n_jobs)
+    return counted_shares(codes[indices], class_weight, squares if by_distance else None)
 
 
-def counted_shares(votes: IndexArray, class_weight: FloatArray) -> FloatArray:
-    """Return the weighted share of each class in the votes (m, count)."""
-    counts = np.column_stack([np.count_nonzero(votes == k, axis=1) for k in range(class_weight.size)])
+def counted_shares(votes: IndexArray, class_weight: FloatArray, squares: FloatArray | None = None) -> FloatArray:
+    """Return the weighted share of each class in the votes (m, count), each with weight 1/distance if it is given.
+
+    If some neighbours are at distance 0, only they vote.
+    """
+    weights = np.ones(votes.shape) if squares is None else _inverse_distances(squares)
+    counts = np.column_stack([np.where(votes == k, weights, 0.0).sum(axis=1) for k in range(class_weight.size)])
     return counts * class_weight / (counts @ class_weight)[:, None]
+
+
+def _inverse_distances(squares: FloatArray) -> FloatArray:
+    distances = np.sqrt(np.maximum(squares, 0.0))
+    equal = distances == 0.0
+    # Inverse distances are at least 1, so that small distances do not overflow.
+    inverse = distances.max(axis=1, keepdims=True) / np.where(equal, 1.0, distances)
+    return np.where(equal.any(axis=1, keepdims=True), equal.astype(np.float64), inverse)
 
 
 def _first(away: FloatArray, count: int) -> tuple[FloatArray, IndexArray]:
