@@ -178,7 +178,7 @@ class NotebookBar:
         if self._handle is None:
             from IPython.display import HTML, display
 
-            self._handle = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
+            self._handle = display(HTML(""), display_id=True)
 
     def stop(self) -> None:
         """Make the output empty."""
