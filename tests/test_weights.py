@@ -376,7 +376,9 @@ def test_targets_of_a_regression_are_numbers(name):
 
 
 def test_classes_are_of_one_kind():
-    with pytest.raises(ValueError, match=r"y must hold classes of one kind, .* got int and str\. Convert them first"):
+    with pytest.raises(
+        ValueError, match=r"y must hold classes of one kind, .* got int in row 0 and text in row 1\. Convert"
+    ):
         SVC().fit(X[:4], np.array([0, "a", 1, "b"], dtype=object))
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from mercer.data.checks import Rows, row_index
 from mercer.data.phrasing import listing
@@ -155,7 +156,7 @@ def frame_columns(X: Any) -> dict[str, Any] | None:
     ----------
     X : data frame of pandas, polars, Arrow or another library (by narwhals), structured array, or dict of columns
     """
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # SciPy's DOK tables are dicts
         return {name: cells for name, cells in X.items() if isinstance(name, str)}
     if isinstance(X, np.ndarray):
         return None if X.dtype.names is None or X.ndim != 1 else {name: X[name] for name in X.dtype.names}
@@ -168,7 +169,7 @@ def frame_columns(X: Any) -> dict[str, Any] | None:
 
 def table_of_columns(X: Any) -> Any:
     """Return a dict of columns as a structured array, whose rows can be chosen; anything else unchanged."""
-    if not isinstance(X, Mapping):
+    if not isinstance(X, Mapping) or issparse(X):
         return X
     cells = {name: column if getattr(column, "ndim", 1) > 1 else cells_of(column) for name, column in X.items()}
     sizes = {name: len(one) for name, one in cells.items()}
