@@ -2,15 +2,18 @@
 
 Only this layer depends on *how* data are stored. The layers above use rows, inner products and squared distances. A
 float32 or float64 array of any strides, or a canonical CSR matrix, is never copied. ``copied_bytes`` counts the bytes
-that had to be copied. Strings, lists of tokens and sets are rows without features (`Structured`). For rows of any other
-kind, the user gives a function that reads them (`ObjectRows`). A data frame with columns of several kinds has a part
-for each kernel that reads some of them (`MixedRows`).
+that had to be copied. For kernels on fingerprints, tables of booleans are packed (`BitRows`). Strings, lists of tokens
+and sets are rows without features (`Structured`). For rows of any other kind, the user gives a function that reads them
+(`ObjectRows`). A data frame with columns of several kinds has a part for each kernel that reads some of them
+(`MixedRows`).
 """
 
 from mercer.data.arguments import check_callback as check_callback
 from mercer.data.arguments import check_choice, check_count, check_number
 from mercer.data.arguments import check_flag as check_flag
 from mercer.data.arguments import check_seconds as check_seconds
+from mercer.data.bit_rows import BitRows as BitRows
+from mercer.data.bit_rows import table_of_bits_or_counts as table_of_bits_or_counts
 from mercer.data.cell_hashes import Hashes as Hashes
 from mercer.data.cell_hashes import bits_of as bits_of
 from mercer.data.cell_hashes import block_hashes as block_hashes

@@ -36,11 +36,13 @@ from mercer.data.checks import FLOATS, refuse_mask
 from mercer.estimators._remedies import hint_on_columns, refuse_one_dimension
 from mercer.kernels import Kernel
 from mercer.kernels.column_parts import mixed_rows, symbols_of_table
+from mercer.kernels.kernel import numbers_of
 
 SomeData = TypeVar("SomeData", bound=Data)
 
 _COLUMNS_OF_TIMES = (nw.Date, nw.Datetime, nw.Duration)
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_BITS_AND_COUNTS = tuple(np.dtype(code) for code in np.typecodes["AllInteger"] + "?")  # of kernels that pack bits
 _WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"
 _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or this large, is worth a hint
 
@@ -72,6 +74,9 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         return _check_objects(estimator, X, kernel, ObjectRows, reset=reset, y=y)
     if kernel.takes_values:
         return _finite(estimator, Precomputed(table_of_numbers(estimator, X, reset=reset, y=y)))
+    if kernel.takes_fingerprints:
+        table = table_of_numbers(estimator, X, reset=reset, y=y, types=(*FLOATS, *_BITS_AND_COUNTS))
+        return _finite(estimator, numbers_of(kernel, table))
     return check_table(estimator, X, reset=reset, y=y)
 
 
@@ -146,7 +151,7 @@ def table_of_numbers(
     *,
     reset: bool,
     y: Any,
-    types: Sequence[type] = (np.float64, np.float32),
+    types: Sequence[Any] = (np.float64, np.float32),
     in_order: bool = False,
 ) -> Any:
     """Return `X` as an array or a CSR matrix of numbers that may be infinite, after scikit-learn's checks.

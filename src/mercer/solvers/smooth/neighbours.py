@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, Vectors
+from mercer.data import Data, Dense
 from mercer.geometry.matrices import BLOCK_VALUES
 from mercer.geometry.squared_distances import squared_distances
 from mercer.kernels import RBF, Kernel, Linear
@@ -52,9 +52,7 @@ def nearest(
     dense rows, these kernels use scikit-learn's trees. Other cases cost m times n_prototypes kernel values, and sorting
     of each row. For equal distances, the prototype with the smaller index comes first.
     """
-    if isinstance(kernel, (Linear, RBF)) and _is_dense(data) and _is_dense(prototypes):
-        assert isinstance(data, Vectors)
-        assert isinstance(prototypes, Vectors)
+    if isinstance(kernel, (Linear, RBF)) and isinstance(data, Dense) and isinstance(prototypes, Dense):
         squares, indices = _by_trees(data.float64(), prototypes.float64(), count, n_jobs)
         return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
     squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
@@ -147,7 +145,3 @@ def _inverse_distances(squares: FloatArray) -> FloatArray:
 def _first(away: FloatArray, count: int) -> tuple[FloatArray, IndexArray]:
     order = np.argsort(away, axis=1, kind="stable")[:, :count]
     return np.take_along_axis(away, order, axis=1), order
-
-
-def _is_dense(data: Data) -> bool:
-    return isinstance(data, Vectors) and isinstance(data.stored, np.ndarray)
