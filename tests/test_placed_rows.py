@@ -1,6 +1,7 @@
 """Rows that workers hold: the same optimum to the last bit for every number of blocks, and almost that in memory."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_a_sum_in_the_tree_depends_on_the_leaves_alone(n_leaves):
         places = cuts(n_leaves, n_blocks)
         assert len(places) <= n_blocks + 1
         assert (places[0], places[-1]) == (0, n_leaves)
-        parts = [nodes_of(numbers.__getitem__, a, b, n_leaves) for a, b in zip(places, places[1:], strict=False)]
+        parts = [nodes_of(numbers.__getitem__, a, b, n_leaves) for a, b in pairwise(places)]
         two_steps = [merged(parts[:2], n_leaves), merged(parts[2:], n_leaves)]
         assert merged(parts, n_leaves) == merged(two_steps, n_leaves) == {(0, n_leaves): alone}
 
@@ -65,7 +66,7 @@ def placed(X, y, weights, n_blocks):
         rows = slice(*ends)
         return Block(rows, X[rows], y[rows], weights[rows])
 
-    blocks = workers.place(list(zip(starts, starts[1:], strict=False)), block)
+    blocks = workers.place(list(pairwise(starts)), block)
     return PlacedRows(workers, blocks, N, P, is_sparse=sp.issparse(X))
 
 

@@ -94,9 +94,7 @@ def _write_coefficients(part: Part, terms: SmoothTerms, z: RowNumbers, beta: Row
     beta[part.block.at] = terms.values(part, z[part.block.at], n_jobs).beta
 
 
-def _length_and_pull(
-    part: Part, beta: RowNumbers, constant: float, n_jobs: int | None
-) -> tuple[float, FloatArray]:
+def _length_and_pull(part: Part, beta: RowNumbers, constant: float, n_jobs: int | None) -> tuple[float, FloatArray]:
     """Return the sum of squares of the coefficients, and the sum of beta_i x_i."""
     part_beta = beta[part.block.at]
     return float(part_beta @ part_beta), transposed_times(part.block.table, constant, part_beta, n_jobs)

@@ -15,7 +15,7 @@ from distributed.comm import CommClosedError
 from mercer.cluster.threads import ThreadWorkers
 from mercer.cluster.workers import ClusterError, Handle, Workers
 
-_PATIENCE = 0.2  # seconds between two checks
+_POLL_SECONDS = 0.2  # seconds between two checks
 _LARGE = 100_000  # bytes of an argument from which one task holds it for all blocks; smaller ones go with each call
 _FAN_IN = 8  # results that a worker merges at a time
 _ATTEMPTS = 3  # times that lost results are asked for again
@@ -32,7 +32,9 @@ class DaskWorkers(Workers):
 
     def __init__(self, client: Client) -> None:
         if client.asynchronous:
-            raise ClusterError("the Dask client is asynchronous, but a fit waits for its results: use a synchronous Client.")
+            raise ClusterError(
+                "the Dask client is asynchronous, but a fit waits for its results: use a synchronous Client."
+            )
         self.client = client
         threads = client.nthreads()
         if not threads:
@@ -41,13 +43,13 @@ class DaskWorkers(Workers):
         self.n_blocks = max(1, sum(threads.values()))
         self._places = [address for address in sorted(threads) for _ in range(threads[address])]
 
-    def place(self, recipes: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
+    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
         """Make the blocks on workers in turn; another worker makes a block if the first one is gone."""
         blocks = []
-        for number, recipe in enumerate(recipes):
+        for number, source in enumerate(sources):
             place = self._places[number % len(self._places)]
             with dask.annotate(workers=[place], allow_other_workers=True):
-                blocks.append(dask.delayed(function, pure=False)(recipe, *arguments))
+                blocks.append(dask.delayed(function, pure=False)(source, *arguments))
         return self.client.compute(blocks)
 
     def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
@@ -104,18 +106,19 @@ class DaskWorkers(Workers):
                 if self.client.status == "closed" or time.monotonic() - lost_since > _LOST_SECONDS:
                     raise CommClosedError("no scheduler")
             try:
-                wait(list(handles), timeout=_PATIENCE)
+                wait(list(handles), timeout=_POLL_SECONDS)
             except TimeoutError:
                 continue
         if self.client.status != "running":
             raise CommClosedError("no scheduler")
 
     def _killed(self, error: KilledWorker) -> str:
-        limits = [one.get("memory_limit") or 0 for one in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        memory = f" of at most {min(limits):,} bytes of memory" if limits and min(limits) else ""
+        about = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        least = min((int(worker.get("memory_limit") or 0) for worker in about), default=0)
+        memory = f" of {least:,} bytes of memory" if least else ""
         return (
-            f"a block ended {error.allowed_failures + 1} workers{memory}, most likely because it does not fit. Give the workers more "
-            "memory, or make smaller blocks by more workers or threads."
+            f"a block ended {error.allowed_failures + 1} workers{memory}, most likely because it does not fit. Give "
+            "the workers more memory, or make smaller blocks by more workers."
         )
 
     def _gone(self) -> str:
@@ -124,7 +127,7 @@ class DaskWorkers(Workers):
 
 
 def current_workers() -> DaskWorkers | None:
-    """Return the workers of the Dask client in use; None if there is none."""
+    """Return the workers of the Dask client in use; None without a client."""
     try:
         client = default_client()
     except ValueError:
@@ -134,7 +137,7 @@ def current_workers() -> DaskWorkers | None:
 
 def local_workers(n_blocks: int) -> ThreadWorkers:
     """Return the threads of this process as workers, which evaluate Dask collections without a cluster."""
-    return ThreadWorkers(n_blocks, lambda recipe: dask.compute(recipe, scheduler="threads")[0])
+    return ThreadWorkers(n_blocks, lambda source: dask.compute(source, scheduler="threads")[0])
 
 
 def workers_at(address: str) -> DaskWorkers:
@@ -149,7 +152,8 @@ def workers_at(address: str) -> DaskWorkers:
         return DaskWorkers(Client(address, timeout=_LOST_SECONDS))
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
-            f"no scheduler of Dask answers at {address!r}: {error}. Start one by `dask scheduler`, and give its address."
+            f"no scheduler of Dask answers at {address!r}: {error}. Start one by `dask scheduler`, and give the "
+            "address that it prints."
         ) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +98,7 @@ def cuts(n_leaves: int, n_blocks: int) -> list[int]:
     """
     places = [0, n_leaves]
     while len(places) <= _NODES_PER_BLOCK * n_blocks and len(places) <= n_leaves:
-        finer = [place for low, high in zip(places, places[1:], strict=False) for place in (low, (low + high) // 2)]
+        finer = [place for low, high in pairwise(places) for place in (low, (low + high) // 2)]
         places = sorted({*finer, n_leaves})
     aims = [n_leaves * k / n_blocks for k in range(n_blocks + 1)]
     return sorted({min(places, key=lambda place: (abs(place - aim), place)) for aim in aims})

@@ -8,7 +8,7 @@ from typing import Any
 
 from mercer.cluster.workers import Handle, Workers
 
-_PATIENCE = 0.05  # seconds between two checks
+_POLL_SECONDS = 0.05  # seconds between two checks
 
 
 class ThreadWorkers(Workers):
@@ -18,20 +18,20 @@ class ThreadWorkers(Workers):
     ----------
     n_blocks : int
     evaluate : callable, optional
-        Returns the values of the parts of recipes; by default recipes are values.
+        Returns the values of the parts of sources; by default sources are values.
     """
 
     def __init__(self, n_blocks: int, evaluate: Callable[[Any], Any] | None = None) -> None:
         self.n_blocks, self._evaluate = n_blocks, evaluate
         self._pool = ThreadPoolExecutor(n_blocks, "mercer-worker")
 
-    def place(self, recipes: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
-        """Make the blocks, one for each recipe."""
+    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
+        """Make the blocks, one for each source."""
 
-        def make(recipe: Any) -> Any:
-            return function(recipe if self._evaluate is None else self._evaluate(recipe), *arguments)
+        def make(source: Any) -> Any:
+            return function(source if self._evaluate is None else self._evaluate(source), *arguments)
 
-        return [self._pool.submit(make, recipe) for recipe in recipes]
+        return [self._pool.submit(make, source) for source in sources]
 
     def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
         """Return the results of a function."""
@@ -53,6 +53,6 @@ class ThreadWorkers(Workers):
     ) -> Any:
         """Wait for the results and merge them."""
         self.rounds += 1
-        while wait(handles, _PATIENCE).not_done:
+        while wait(handles, _POLL_SECONDS).not_done:
             check()
         return merge([handle.result() for handle in handles])

@@ -33,11 +33,11 @@ class Workers(ABC):
     received_bytes: int = 0
 
     @abstractmethod
-    def place(self, recipes: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
-        """Make a block of each recipe by a task of a worker: ``function(recipe, *arguments)``.
+    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
+        """Make a block of each source by a task of a worker: ``function(source, *arguments)``.
 
-        A recipe is a tuple, in which parts of Dask collections stand for their values. A block that is lost with its
-        worker is made again.
+        A source may be a tuple, in which parts of Dask collections stand for their values. A block that is lost with
+        its worker is made again.
         """
 
     @abstractmethod

@@ -144,7 +144,6 @@ class LinearProblem(SumsOverRows):
         targets = np.where(block.labels == self.positive, 1.0, -1.0)
         return Part(block, targets, charges_of(self.C, block.weights, factors))
 
-
     def split(self, w: FloatArray) -> tuple[FloatArray, float]:
         """Return the normal vector (p,) and the bias b of a solution of shape (n_columns,)."""
         if self.bias is Bias.NONE:

@@ -84,8 +84,7 @@ class PlacedRows(LinearRows):
         nodes = self.workers.map(_result_of, self._states)
         is_large = 8 * self.p**2 > _LARGE
         merge = partial(_merged, n_leaves=n_leaves)
-        found = self.workers.fetch(nodes, merge, check or _no_check, is_large=is_large)
-        return found[0, n_leaves]
+        return self.workers.fetch(nodes, merge, check or _no_check, is_large=is_large)[0, n_leaves]
 
     def each(self, of_block: Callable[[Block], None]) -> None:
         """Let a function change numbers of the rows, block by block; nothing is waited for."""
@@ -271,4 +270,3 @@ def _stacked(parts: list[Any]) -> Any:
 
 def _no_check() -> None:
     """Wait without a limit."""
-

@@ -180,9 +180,7 @@ def _add(part: Part, numbers: RowNumbers, factor: float, others: RowNumbers) -> 
     numbers[at] = numbers[at] + factor * others[at]
 
 
-def _dual(
-    part: Part, loss: LinearLoss, terms: SmoothTerms, share: float, z: RowNumbers, n_jobs: int | None
-) -> float:
+def _dual(part: Part, loss: LinearLoss, terms: SmoothTerms, share: float, z: RowNumbers, n_jobs: int | None) -> float:
     beta = share * terms.values(part, z[part.block.at], n_jobs).beta
     return loss.dual(beta, part.targets, part.charges)
 

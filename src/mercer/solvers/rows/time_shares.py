@@ -102,7 +102,8 @@ class _Masses(NamedTuple):
     def joined(self, other: _Masses) -> _Masses:
         """Return the sums over two sets of rows."""
         n_classes = max(len(self.values), len(other.values))
-        return _Masses(sum(np.pad(one, (0, n_classes - len(one))) for one in (self.values, other.values)))
+        first, second = (np.pad(one, (0, n_classes - len(one))) for one in (self.values, other.values))
+        return _Masses(first + second)
 
 
 def _masses_of_part(part: Part) -> _Masses:
