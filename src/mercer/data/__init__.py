@@ -24,9 +24,11 @@ from mercer.data.cell_hashes import row_hashes as row_hashes
 from mercer.data.cell_hashes import text_hash as text_hash
 from mercer.data.checks import MAX_EXACT as MAX_EXACT
 from mercer.data.checks import distinct as distinct
+from mercer.data.checks import refuse_mixed_labels as refuse_mixed_labels
 from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
 from mercer.data.fingerprint_rows import fingerprints, looks_like_fingerprints
 from mercer.data.frames import as_table as as_table
+from mercer.data.frames import refuse_mixed_column as refuse_mixed_column
 from mercer.data.lazy import lazy_property as lazy_property
 from mercer.data.mixed_rows import MixedRows
 from mercer.data.note import Note as Note

@@ -13,7 +13,18 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mercer.certificates import QuadraticEvidence, Solution, dual_objective
-from mercer.data import Table, TableError, TableWarning, Vectors, as_data, as_table, listing, target_column, warn_user
+from mercer.data import (
+    Table,
+    TableError,
+    TableWarning,
+    Vectors,
+    as_data,
+    as_table,
+    listing,
+    refuse_mixed_column,
+    target_column,
+    warn_user,
+)
 from mercer.estimators import RBFNetworkClassifier
 from mercer.gram import Gram
 from mercer.multiclass import JOINT
@@ -107,6 +118,7 @@ def fit_model(
     if (target is None) is not isinstance(machine, NOVELTY):
         needs = "no target: target must be None" if target is not None else "a target"
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
+    refuse_mixed_column(table, target)
     table, weights = as_table(table), None
     if sample_weight is not None:
         weights = _weights_of(machine, sample_weight, table, target)
