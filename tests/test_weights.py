@@ -22,6 +22,7 @@ from mercer import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
@@ -74,7 +75,11 @@ WEIGHTED = {
     "RBFNetworkClassifier, drawn": RBFNetworkClassifier(12, centers="random", machine=LogisticRegression(tol=1e-10)),
     "GradientKernelSVC": GradientKernelSVC(tol=1e-7),
 }
-UNWEIGHTED = {"KernelPerceptron": KernelPerceptron(), "KernelNeighborsClassifier": KernelNeighborsClassifier()}
+UNWEIGHTED = {
+    "KernelPerceptron": KernelPerceptron(),
+    "KernelNeighborsClassifier": KernelNeighborsClassifier(),
+    "KernelNeighborsRegressor": KernelNeighborsRegressor(),
+}
 MACHINES = WEIGHTED | UNWEIGHTED
 # Permitted difference of decision values: it is bounded by the square root of the gap.
 CLOSE = {"GradientKernelSVC": 2e-2}
@@ -214,7 +219,7 @@ def test_class_weights_are_weights(name):
 
 def test_every_classifier_takes_class_weights():
     classifiers = [machine for machine in MACHINES.values() if is_classifier(machine)]
-    assert {type(machine) for machine in classifiers} > {type(machine) for machine in UNWEIGHTED.values()}
+    assert {type(machine) for machine in classifiers} > {KernelPerceptron, KernelNeighborsClassifier}
     assert all("class_weight" in machine.get_params(deep=False) for machine in classifiers)
 
 

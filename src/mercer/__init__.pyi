@@ -29,6 +29,7 @@ from mercer.estimators import SVR as SVR
 from mercer.estimators import GradientKernelSVC as GradientKernelSVC
 from mercer.estimators import KernelLogisticRegression as KernelLogisticRegression
 from mercer.estimators import KernelNeighborsClassifier as KernelNeighborsClassifier
+from mercer.estimators import KernelNeighborsRegressor as KernelNeighborsRegressor
 from mercer.estimators import KernelPerceptron as KernelPerceptron
 from mercer.estimators import KernelRidge as KernelRidge
 from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier

@@ -103,25 +103,10 @@ def _apart(rows: FloatArray, others: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
-def vote_shares(
-    kernel: Kernel,
-    data: Data,
-    prototypes: Data,
-    codes: IndexArray,
-    class_weight: FloatArray,
-    count: int,
-    *,
-    by_distance: bool = False,
-    n_jobs: int | None = None,
-) -> FloatArray:
-    """Return the weighted share of votes of each class among the `count` nearest prototypes, (m, n_classes).
-
-    `codes` are the classes of the prototypes; `by_distance` weights votes by 1/distance. The other arguments are those
-    of :func:`nearest`.
-    """
+def nearest_by_kernel(kernel: Kernel, data: Data, prototypes: Data, count: int) -> tuple[FloatArray, IndexArray]:
+    """Return what :func:`nearest` returns, for rows whose k(x, x) the kernel computes, with at most all prototypes."""
     lengths, norms = kernel.diag(data), kernel.diag(prototypes)
-    squares, indices = nearest(kernel, data, lengths, prototypes, norms, min(count, codes.size), n_jobs=n_jobs)
-    return counted_shares(codes[indices], class_weight, squares if by_distance else None)
+    return nearest(kernel, data, lengths, prototypes, norms, min(count, prototypes.n))
 
 
 def counted_shares(votes: IndexArray, class_weight: FloatArray, squares: FloatArray | None = None) -> FloatArray:
@@ -132,6 +117,17 @@ def counted_shares(votes: IndexArray, class_weight: FloatArray, squares: FloatAr
     weights = np.ones(votes.shape) if squares is None else _inverse_distances(squares)
     counts = np.column_stack([np.where(votes == k, weights, 0.0).sum(axis=1) for k in range(class_weight.size)])
     return counts * class_weight / (counts @ class_weight)[:, None]
+
+
+def mean_targets(targets: FloatArray, squares: FloatArray | None = None) -> FloatArray:
+    """Return the mean of each row of targets (m, count), each with weight 1/distance if it is given.
+
+    If some neighbours are at distance 0, only they count. The mean is never outside the range of the targets.
+    """
+    weights = np.ones(targets.shape) if squares is None else _inverse_distances(squares)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    means = np.einsum("ij,ij->i", shares, targets)
+    return np.clip(means, targets.min(axis=1), targets.max(axis=1))
 
 
 def _inverse_distances(squares: FloatArray) -> FloatArray:
