@@ -36,7 +36,7 @@ from mercer import (
     RandomFourier,
     RBFNetworkClassifier,
 )
-from mercer.features.landmarks import SCHEMES
+from mercer.geometry.landmarks import SCHEMES
 
 _PUBLIC = [public for public in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(public)]
 ESTIMATORS = [

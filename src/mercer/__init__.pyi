@@ -1,5 +1,6 @@
 """Every public name of the library, and where it is defined: type checkers and `__init__.py` read this list."""
 
+from mercer import approximate as approximate
 from mercer import certificates as certificates
 from mercer import data as data
 from mercer import estimators as estimators
@@ -17,6 +18,7 @@ from mercer import solvers as solvers
 from mercer import specs as specs
 from mercer import theory as theory
 from mercer._version import __version__ as __version__
+from mercer.approximate import Landmarks as Landmarks
 from mercer.certificates.certificate import Certificate as Certificate
 from mercer.certificates.status import IndefiniteKernelWarning as IndefiniteKernelWarning
 from mercer.certificates.status import InseparableError as InseparableError
