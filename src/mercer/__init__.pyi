@@ -79,6 +79,7 @@ from mercer.model_selection.comparison import five_by_two_cv as five_by_two_cv
 from mercer.model_selection.comparison import paired_difference as paired_difference
 from mercer.model_selection.leave_one_out import leave_one_out as leave_one_out
 from mercer.model_selection.nested import nested_cross_validate as nested_cross_validate
+from mercer.model_selection.plan import plan as plan
 from mercer.model_selection.sealed_split import SealedSplit as SealedSplit
 from mercer.model_selection.search.grids import rule_of_thumb_grid as rule_of_thumb_grid
 from mercer.model_selection.search.kernel_search import KernelSearchCV as KernelSearchCV
