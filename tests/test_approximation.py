@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mercer import SVC, SVR, Landmarks
+from mercer import SVC, SVR, Landmarks, OneClassSVM
 from mercer.approximate import WAYS, way_of
 
 
@@ -60,6 +60,28 @@ def test_the_bound_of_a_regression_is_never_below_the_truth(loss, epsilon, n_lan
     assert certificate.exact_dual <= optimum
     assert certificate.distance_to_exact >= truth
     assert truth > 0.1 or certificate.distance_to_exact < 2.5 * truth + 2e-3
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.5, 0.9])
+def test_the_bound_of_a_one_class_machine_is_never_below_the_truth(nu):
+    X, weights = rings()[0], np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    optimum = OneClassSVM(nu=nu, tol=1e-8, tol_gap=1e-9).fit(X, None, weights).certificate_.primal
+    for n_landmarks in (3, 100):
+        machine = OneClassSVM(nu=nu, approximation=Landmarks(n_landmarks)).fit(X, None, weights)
+        certificate = machine.certificate_
+        assert str(certificate.status) == "optimal"
+        assert certificate.exact_dual <= optimum <= certificate.exact_primal
+        truth = (certificate.exact_primal - optimum) / -certificate.exact_dual
+        assert truth > 0.1 or certificate.distance_to_exact < 2.5 * truth + 2e-3
+        outside = weights[machine.predict(X) < 0].sum() / weights.sum()
+        assert nu - 0.02 < outside <= nu
+
+
+def test_the_offset_of_an_approximate_machine_has_the_contamination_that_is_asked_for():
+    X = rings()[0]
+    machine = OneClassSVM(contamination=0.1, approximation=Landmarks(50)).fit(X)
+    assert np.count_nonzero(machine.predict(X) < 0) == 30
+    assert np.array_equal(machine.score_samples(X) < machine.offset_, machine.predict(X) < 0)
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])

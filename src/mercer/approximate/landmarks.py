@@ -6,12 +6,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.feature_table import Features, LandmarkBasis
+from mercer.approximate.one_class import level_of, solve_one_class
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion, Way
 from mercer.certificates.approximation import (
@@ -23,7 +24,7 @@ from mercer.certificates.approximation import (
     primal_of,
     proved_dual,
 )
-from mercer.certificates.certificate import combine
+from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_count, check_number
@@ -45,7 +46,7 @@ from mercer.solvers.rows import (
     TableRows,
     solve_each,
 )
-from mercer.specs import ForSVC, ForSVR
+from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
 
 _SUBSET = 20_000  # rows from which landmarks are drawn, at most; more of them hardly change the landmarks
 _PROVED = 4e9  # kernel values between support vectors up to which the distance is proved within the fit
@@ -107,8 +108,6 @@ class Landmarks(Way):
 
     def train(self, task: Task, control: Control) -> Expansion:
         """Train a machine; see :meth:`Way.train`."""
-        if not isinstance(task.spec, ForSVC | ForSVR):
-            raise ValueError(f"landmarks approximate SVC and SVR, got {task.spec.estimator}: set approximation=None.")
         gram = task.gram()
         if not gram.is_convex:
             raise ValueError(
@@ -144,6 +143,22 @@ def _distance(machine: Expansion) -> float:
     return min(certificate.distance_to_exact, math.inf if estimate is None else estimate)
 
 
+class _Solved(NamedTuple):
+    """A machine on the features: weights (k,), bias, dual coefficients of the rows, certificate, and why its solver."""
+
+    w: FloatArray
+    bias: float
+    beta: FloatArray
+    certificate: Certificate
+    reason: str
+
+    @classmethod
+    def of(cls, problem: LinearProblem, solution: LinearSolution) -> _Solved:
+        """Return the machine of the solution of a linear problem."""
+        beta = np.asarray(solution.beta[:], dtype=np.float64)
+        return cls(*problem.split(solution.w), beta, solution.certificate, solution.reason)
+
+
 class _Training:
     """The training of machines with more and more landmarks on one Gram matrix.
 
@@ -167,15 +182,13 @@ class _Training:
         began, self.asked = self.monitor.seconds, n_landmarks
         basis, table, note = self._features(self._drawn(n_landmarks))
         with blas_threads(float(self.task.n) * basis.size**2):
-            solutions = self._solutions(table)
-        weights = np.column_stack([problem.split(one.w)[0] for problem, one in solutions])
-        biases = np.array([problem.split(one.w)[1] for problem, one in solutions])
-        coefficients = basis.coefficients(weights)
-        duals = [np.asarray(one.beta[:], dtype=np.float64) for _, one in solutions]
-        distances = self._distances(basis, table, coefficients, biases, duals)
-        certificate = combine([one.certificate for _, one in solutions])
+            solved = [self._solved_one_class(table)] if self._nu else self._solved(table)
+        coefficients = basis.coefficients(np.column_stack([one.w for one in solved]))
+        biases = np.array([one.bias for one in solved])
+        distances = self._distances(basis, table, coefficients, biases, [one.beta for one in solved])
+        certificate = combine([one.certificate for one in solved])
         self.seconds = self.monitor.seconds - began
-        n, k, first = self.task.n, basis.size, solutions[0][1]
+        n, k = self.task.n, basis.size
         approximation = f"{k:,} landmarks represent {n:,} rows"
         certificate = replace(
             certificate,
@@ -185,7 +198,7 @@ class _Training:
         )
         return Expansion(
             ApproximateCertificate.of(certificate, approximation, distances),
-            f"{approximation}{note}. {first.solver} on their {k:,} features: {first.reason}",
+            f"{approximation}{note}. A linear machine of their {k:,} features is trained: {solved[0].reason}",
             self.task.kernel,
             self.task.data.rows(self.task.rows[basis.landmarks]),
             self.task.rows[basis.landmarks],
@@ -233,27 +246,42 @@ class _Training:
         if self.monitor.control.interruption.requested:
             raise StopWork(Status.INTERRUPTED)
 
-    def _solutions(self, table: Features) -> list[tuple[LinearProblem, LinearSolution]]:
+    @property
+    def _nu(self) -> float:
+        """The nu of a one-class machine; 0 for others."""
+        return self.task.spec.nu if isinstance(self.task.spec, ForOneClassSVM) else 0.0
+
+    def _control(self) -> Control:
+        """Return the control of the linear problems, with the time that is left."""
+        limits = replace(self.limits, tol_gap=self._tol_gap())
+        return self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
+
+    def _solved_one_class(self, table: Features) -> _Solved:
+        """Solve the problem of a one-class machine on the features; its bias follows from the decision values."""
+        task, control = self.task, self._control()
+        one = solve_one_class(table, task.weights, self._nu, control, self._tol_gap(), task.n_jobs)
+        return _Solved(one.w, 0.0, one.beta, one.certificate, "Hinge losses at several levels rho lead to it.")
+
+    def _solved(self, table: Features) -> list[_Solved]:
         """Solve the linear problem of each machine on the features."""
         task = self.task
-        limits = replace(self.limits, tol_gap=self._tol_gap())
         if task.n_classes > 2 and task.scheme == "ovo":
-            solved = list[tuple[LinearProblem, LinearSolution]]()
+            solved = list[_Solved]()
             for number, one in enumerate(self.machines):
                 problem = self._problem(table[one.rows], one.targets > 0.0, one.weights, 1)
-                left = self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
+                left = self._control()
                 if left.limits.max_seconds is not None:
                     share = left.limits.max_seconds / (len(self.machines) - number)
                     left = left.with_limits(replace(left.limits, max_seconds=share))
-                solved.append((problem, solve_each([problem], left, n_jobs=task.n_jobs)[0]))
+                solved.append(_Solved.of(problem, solve_each([problem], left, n_jobs=task.n_jobs)[0]))
             return solved
         classes = [1] if task.n_classes == 2 else list(range(task.n_classes)) or [1]
         shared = TableRows(table, task.targets.astype(np.float64), task.weights)
         problems = [
             replace(self._problem(table[:0], task.targets[:0], task.weights[:0], k), rows=shared) for k in classes
         ]
-        left = self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
-        return list(zip(problems, solve_each(problems, left, n_jobs=task.n_jobs), strict=True))
+        solutions = solve_each(problems, self._control(), n_jobs=task.n_jobs)
+        return [_Solved.of(*pair) for pair in zip(problems, solutions, strict=True)]
 
     def _problem(self, table: Features, labels: Any, weights: FloatArray, positive: int) -> LinearProblem:
         spec = self.task.spec
@@ -284,7 +312,10 @@ class _Training:
         biases: FloatArray,
         duals: Sequence[FloatArray],
     ) -> list[Distance]:
-        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C."""
+        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C.
+
+        The bias of a one-class machine, which the decision values determine, is set in `biases`.
+        """
         gram, distances = self.gram, list[Distance]()
         size = float(np.sqrt(gram.magnitudes()).max(initial=0.0))
         n_support = [np.count_nonzero(dual) for dual in duals]
@@ -299,12 +330,10 @@ class _Training:
                     spread[basis.landmarks] = some
                     values = gram.matvec(spread, None, self._check_certificate)
                 column, at = coefficients[:, number], values[one.rows, number % width]
-                machine = Machine(
-                    float(column @ (basis.among @ column)),
-                    at,
-                    float(biases[number]),
-                    rounding_error(gram, size, size * column, at),
-                )
+                error = rounding_error(gram, size, size * column, at)
+                if self._nu:
+                    biases[number] = 2.0 * error - level_of(at, one.weights, self._nu)
+                machine = Machine(float(column @ (basis.among @ column)), at, float(biases[number]), error)
                 primal = primal_of(one.problem, machine)
                 part = gram if one.rows.size == gram.n else gram.restrict(one.rows)
                 if is_proved:
