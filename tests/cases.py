@@ -336,7 +336,6 @@ KERNELS = [
         centred,
         p=4,
         text="center(RBF(gamma=0.3))",
-        written=False,
     ),
     KernelCase(
         "some columns",

@@ -17,7 +17,6 @@ from mercer import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
-    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
@@ -36,7 +35,7 @@ from mercer import (
     RandomFourier,
     RBFNetworkClassifier,
 )
-from mercer.geometry.landmarks import SCHEMES
+from mercer.features.landmarks import SCHEMES
 
 _PUBLIC = [public for public in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(public)]
 ESTIMATORS = [
@@ -95,7 +94,6 @@ WITH_THE_SAME_CODE = [
     KernelPerceptron(50, kernel="rbf"),
     ParzenClassifier(class_weight="balanced"),
     KernelNeighborsClassifier(class_weight="balanced"),
-    KernelNeighborsRegressor(weights="distance", kernel="linear"),
     RBFNetworkClassifier(class_weight="balanced"),
     PolynomialMap(degree=2, basis="ordered"),
     PolynomialBasis(interaction_only=True),

@@ -15,9 +15,7 @@ import scipy.sparse as sp
 
 from mercer._typing import FloatArray
 from mercer.data import (
-    CSR,
     Data,
-    Dense,
     ObjectRows,
     Structured,
     Vectors,
@@ -27,7 +25,6 @@ from mercer.data import (
     is_table,
     looks_like_fingerprints,
     looks_structured,
-    table_of_bits_or_counts,
 )
 from mercer.data import Precomputed as GivenValues
 from mercer.data.checks import FLOATS
@@ -49,10 +46,10 @@ from mercer.kernels.program import NONNEGATIVE, Op, Program, interpret
 from mercer.kernels.views import seen
 
 Schema: TypeAlias = Mapping[str, str]
-"""Names of a kernel's parameters, and their kinds: number, integer, gamma, kernel, kernels, plain or matrix.
+"""Names of a kernel's parameters, and their kinds: number, integer, gamma, kernel, kernels, plain, matrix or reference.
 
 A "plain" value is None, a bool, a number, a string or a list of these; a "matrix" is a list of lists of numbers. The
-kernel checks both."""
+kernel checks both. A "reference" has the rows that the kernel before it is centred on."""
 
 OPERATIONS: dict[str, Function[..., Kernel]] = {}
 """The classes of kernels that operators and methods of `Kernel` make, by name.
@@ -235,6 +232,10 @@ class Kernel(ABC):
             (f"gamma = {gamma:.6g} by {gamma.rule!r}: {gamma.reason}",) if isinstance(gamma, FoundGamma) else ()
         )
         return gamma_reason + tuple(reason for part in self.parts for reason in part.reasons)
+
+    def disagreements(self, X: Data, weights: FloatArray | None = None) -> list[str]:
+        """Return a sentence for each number of the kernel that these training rows contradict."""
+        return [sentence for part in self.parts for sentence in part.disagreements(X, weights)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain strings, numbers, lists and dictionaries; `from_dict` reads it back.
@@ -484,12 +485,7 @@ def restored_rows(kernel: Kernel, stored: Any) -> Data:
     if kernel.is_structured:
         return as_structured(stored)
     is_numbers = sp.issparse(stored) or (isinstance(stored, np.ndarray) and stored.ndim == 2 and stored.dtype in FLOATS)
-    return numbers_of(kernel, stored) if is_numbers or not kernel.takes_any_rows else ObjectRows(stored)
-
-
-def numbers_of(kernel: Kernel, table: Any) -> Dense | CSR:
-    """Return a table of numbers as the data that the kernel takes; kernels of fingerprints take packed bits."""
-    return table_of_bits_or_counts(table) if kernel.takes_fingerprints else as_data(table)
+    return as_data(stored) if is_numbers or not kernel.takes_any_rows else ObjectRows(stored)
 
 
 def as_rows(kernel: Kernel, X: Any) -> Data:
@@ -513,7 +509,7 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
         return as_data(fingerprints(X))
     if kernel.is_structured or looks_structured(X):
         return as_structured(X)
-    rows = GivenValues(X) if kernel.takes_values else numbers_of(kernel, X)
+    rows = GivenValues(X) if kernel.takes_values else as_data(X)
     names = list(getattr(X, "columns", []))
     rows.names = names if names and all(isinstance(name, str) for name in names) else None
     problem = rows.finite_problem(rows.names)

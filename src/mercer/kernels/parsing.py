@@ -129,8 +129,14 @@ def _read_kernel(path: str, document: object, depth: int) -> Kernel:
         raise ValueError(
             f"{path} of type {name} must have exactly the parameters {_list(schema)}, got {_list(keys[:10])}"
         )
-    parameters = {key: _read_value(kind, f"{path}.{key}", document[key], depth) for key, kind in schema.items()}
+    parameters = {
+        key: _read_value(kind, f"{path}.{key}", document[key], depth)
+        for key, kind in schema.items()
+        if kind != "reference"
+    }
     try:
+        if "reference" in schema and document["reference"] is not None:
+            parameters["reference"] = transforms.Reference.from_dict(parameters["kernel"], document["reference"])
         return _CLASSES[name](**parameters)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error

@@ -19,8 +19,10 @@ from mercer.kernels.column_parts import reading
 from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, finite, vectors
 from mercer.kernels.parameters import integer
 from mercer.kernels.program import Op, Program
+from mercer.kernels.rows_in_files import Plain, plain_rows, read_rows
 from mercer.kernels.views import Column, Columns, through
 
+_ALIKE = 1e-9  # relative difference up to which a mean in a model file counts as the one of the training rows
 ZERO_SHARE = 16 * 2.0**-53  # a k(x, x) below this share of its magnitude is 0 up to rounding
 
 
@@ -105,6 +107,10 @@ class On(OfOne):
     def __repr__(self) -> str:
         listed = self.columns if isinstance(self.columns, slice) else list(self.columns)
         return f"{formula(self.kernel, 4)}.on({listed!r})"
+
+    def disagreements(self, X: Data, weights: FloatArray | None = None) -> list[str]:
+        """Return the disagreements of the kernel with the columns; see `Kernel.disagreements`."""
+        return self.kernel.disagreements(self._part(X), weights)
 
     @property
     def takes_values(self) -> bool:
@@ -264,6 +270,31 @@ class Reference:
         used = np.flatnonzero(given)
         self.rows = rows if used.size == rows.n else rows.rows(used)
         self.weights = given[used] / given.sum()
+        self.level: float | None = None  # the mean kernel value of two rows, where a model file says it
+
+    def to_dict(self, kernel: Kernel, level: float) -> Plain:
+        """Return the rows that the kernel reads, their weights and the mean kernel value of two of them."""
+        columns = dict.fromkeys(name for _, names in kernel.named_columns for name in names)
+        rows = plain_rows(self.rows, columns or None)
+        return {"rows": rows, "weights": self.weights.tolist(), "level": level}
+
+    @classmethod
+    def from_dict(cls, kernel: Kernel, document: object) -> Reference:
+        """Return what `to_dict` wrote; ValueError if an entry is missing or invalid."""
+        if not isinstance(document, dict) or document.keys() != {"rows", "weights", "level"}:
+            raise ValueError("the reference of a centred kernel must have rows, weights and a level")
+        weights, level = document["weights"], document["level"]
+        if not isinstance(weights, list) or not all(type(one) in (int, float) for one in (*weights, level)):
+            raise ValueError("the weights and the level of a centred kernel must be numbers")
+        reference = object.__new__(cls)
+        reference.rows = read_rows(kernel, document["rows"])
+        reference.weights, reference.level = np.array(weights, dtype=np.float64), float(level)
+        shares = reference.weights
+        if not (shares.size == reference.rows.n > 0 and (shares > 0.0).all() and abs(shares.sum() - 1.0) < 1e-6):
+            raise ValueError("the weights of a centred kernel must be one positive number for each row, with sum 1")
+        if not np.isfinite(reference.level):
+            raise ValueError("the level of a centred kernel must be finite")
+        return reference
 
     @lazy_property
     def _bytes(self) -> bytes:
@@ -299,7 +330,7 @@ class Centered(OfOne):
     kernel : Kernel
         A kernel of any kind of rows.
     reference : Reference, optional
-        The rows of a resolved kernel; they are not written to model files and not printed.
+        The rows of a resolved kernel; they are written to model files, and not printed.
 
     Raises
     ------
@@ -327,6 +358,7 @@ class Centered(OfOne):
     kernel: Kernel
     reference: Reference | None = None
 
+    schema: ClassVar[Schema] = {"kernel": "kernel", "reference": "reference"}
     rule = "a kernel whose points are moved"
 
     def __post_init__(self) -> None:
@@ -379,9 +411,34 @@ class Centered(OfOne):
             raise ValueError(f"{self!r} takes its centre from the data: call kernel.resolve(X) first")
         return self.reference.means(self.kernel, self.reference.rows)
 
-    @property
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kernel as plain data, with the rows that it is centred on; see `Kernel.to_dict`."""
+        document = super().to_dict()
+        if self.reference is not None:
+            document["reference"] = self.reference.to_dict(self.kernel, self.level)
+        return document
+
+    def disagreements(self, X: Data, weights: FloatArray | None = None) -> list[str]:
+        """Return a sentence if the kernel is centred on other rows or weights; see `Kernel.disagreements`."""
+        inner = super().disagreements(X, weights)
+        if self.reference is None:
+            return inner
+        again = Reference(X, weights)
+        if self.reference.to_dict(self.kernel, 0.0)["rows"] != again.to_dict(self.kernel, 0.0)["rows"]:
+            return [*inner, f"{self!r} is centred on other rows than the training rows"]
+        if not np.allclose(self.reference.weights, again.weights, rtol=_ALIKE, atol=0.0):
+            return [*inner, f"{self!r} is centred with other weights than those of the training rows"]
+        level = float(again.means(self.kernel, again.rows) @ again.weights)
+        size = float(self.kernel.magnitudes(X).max(initial=0.0))
+        if not abs(level - self.level) <= _ALIKE * max(size, abs(level)):
+            return [*inner, f"the mean of {self!r} is {self.level:.9g} in the file and {level:.9g} recomputed"]
+        return inner
+
+    @lazy_property
     def level(self) -> float:
         """The mean kernel value of two reference rows."""
+        if self.reference is not None and self.reference.level is not None:
+            return self.reference.level
         means = self._own_means
         assert self.reference is not None
         return float(means @ self.reference.weights)

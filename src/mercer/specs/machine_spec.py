@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from mercer._typing import FloatArray
-from mercer.data import Vectors
+from mercer.data import Data
 from mercer.kernels import Kernel, Linear
 from mercer.multiclass.coefficients import Coefficients
 from mercer.multiclass.decision import decision_values
@@ -29,7 +29,7 @@ class Point:
     beta : ndarray of shape (n, T)
         Coefficients of the problem's n rows; of shape (m, T) if the machine has m own vectors.
     bias : ndarray of shape (T,)
-    vectors : Vectors or None
+    vectors : Data or None
         The machine's own vectors, if they are not the training rows.
     multipliers : ndarray of shape (n,) or None
         The dual point on the problem's rows, if `beta` does not determine it.
@@ -37,7 +37,7 @@ class Point:
 
     beta: FloatArray
     bias: FloatArray
-    vectors: Vectors | None = None
+    vectors: Data | None = None
     multipliers: FloatArray | None = None
 
 
@@ -86,9 +86,6 @@ class MachineSpec(ABC):
 
     is_sum: ClassVar[bool] = True
     """Whether decision values are weighted sums of kernel values."""
-
-    uses_all_rows: ClassVar[bool] = False
-    """Whether all training rows are vectors of the machine, also those whose coefficient is 0."""
 
     endless: ClassVar[tuple[str, ...]] = ()
     """Parameters that may be infinite."""
@@ -140,7 +137,7 @@ class MachineSpec(ABC):
         return self.own_vectors is Linear
 
     def values(
-        self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: Coefficients, biases: FloatArray
+        self, kernel: Kernel, data: Data, vectors: Data, coefficients: Coefficients, biases: FloatArray
     ) -> FloatArray:
         """Return the value of every part, (n, n_parts)."""
         return decision_values(kernel, data, vectors, coefficients, biases)

@@ -41,6 +41,7 @@ from mercer.studies.sealed_study import Clock, SealedStudy
 from mercer.studies.search import SearchResult
 from mercer.studies.searching import SEARCH_TOL, is_wide, searched
 from mercer.studies.tables import MAX_LEVELS, ColumnOptions, DateOrder, Labels, MissingPolicy, Task, Truth, read_target
+from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.time_budget import CURVE, TimeBudget
 
 
@@ -115,6 +116,8 @@ def study(
 
     report(StageProgress("comparison with simpler methods"))
     rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
+    encoder = rows.training.encoder
+    assert isinstance(encoder, TableEncoder)
     others = choose_rivals(folds, rivals, search_result.best.n_rows, search_result.n_rows, budget)
     clock.lap("choosing the machines to compare with")
 
@@ -123,7 +126,7 @@ def study(
     clock.lap("final fit and certificate")
 
     trained = [trained_svm(goal, search_result, model, clock.seconds["final fit and certificate"])]
-    trained += train_others(goal, others, rows.training.X, rows.training.encoder, rows.truth, budget)
+    trained += train_others(goal, others, rows.training.X, encoder, rows.truth, budget)
     clock.lap("final fits of the others")
 
     curve = _learning_curve(goal, search_result, folds, report, budget)

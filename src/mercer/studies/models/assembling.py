@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mercer.certificates import Solution
 from mercer.data import target_column
 from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
+from mercer.kernels import Kernel
 from mercer.multiclass import SCHEMES
 from mercer.studies.models.fitted_state import Other, Trained
 from mercer.studies.models.model import Model, Part
@@ -53,7 +54,7 @@ def model_of_other(
     multipliers, certificates = state.point.multipliers, [*state.certificates, *[None] * beta.shape[1]]
     parts = []
     for column, (bias, certificate) in enumerate(zip(state.point.bias.tolist(), certificates, strict=False)):
-        used = (beta[:, column] != 0.0) | state.machine_spec.uses_all_rows
+        used = beta[:, column] != 0.0
         if multipliers is not None:
             used |= multipliers[:, column] != 0.0
         support = np.flatnonzero(used)
@@ -112,9 +113,16 @@ def _fitted_kind(
     if isinstance(machine, CLASSIFIERS):
         return replace(cast(Classes, prediction_kind), scheme=machine.machines_.scheme), machine.class_weight_
     if isinstance(machine, NOVELTY):
-        ball = machine.squared_norm_ if isinstance(machine, SVDD) else None
-        return Membership(float(machine.offset_[0]), ball), None
+        if not isinstance(machine, SVDD):
+            return Membership(float(machine.offset_[0])), None
+        length = machine._length if machine.kernel_.takes_values or _has_matrices(machine.kernel_) else None
+        return Membership(float(machine.offset_[0]), machine.squared_norm_, length), None
     return prediction_kind, None
+
+
+def _has_matrices(kernel: Kernel) -> bool:
+    """Return whether a kernel on a data frame reads a matrix of kernel values."""
+    return any(part.takes_values for part, _ in kernel.named_columns)
 
 
 def solutions_of(machine: Dual) -> list[Solution]:

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mercer.data import Result, TableError, as_data, as_table
 from mercer.studies.models.model import Model
+from mercer.studies.models.row_reader import RowReader
 from mercer.studies.tables import Classes
 from mercer.studies.tables.rules import Matrix
 
@@ -118,6 +119,11 @@ def explain(
     >>> bool(abs(explanation.base[0] + explanation.contributions[0].sum() - 7.0) < 1e-3)
     True
     """
+    if isinstance(model.encoder, RowReader):
+        raise TableError(
+            f"contributions are for machines on encoded columns, and {model.kernel!r} reads the cells itself",
+            "in Python, word_weights_ and score_variants of the machine say which words matter",
+        )
     table = as_table(table)
     places = _places(model)
     n_columns = len(places)

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Vectors, as_data
+from mercer.data import Data, Precomputed, as_data
 from mercer.estimators import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
-    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     LeastSquaresClassifier,
@@ -25,7 +24,7 @@ from mercer.estimators import (
     PegasosSVC,
     RBFNetworkClassifier,
 )
-from mercer.kernels import Kernel, Linear
+from mercer.kernels import Kernel, Linear, restored_rows
 from mercer.solvers.smooth import Separation
 from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point
 
@@ -40,10 +39,7 @@ Linears = LogisticRegression | LeastSquaresClassifier
 Swept = LinearSVC | LinearSVR | PegasosSVC
 """Linear machines with a dual coefficient for each row."""
 
-Neighbours = KernelNeighborsClassifier | KernelNeighborsRegressor
-"""Machines that predict by the nearest training rows."""
-
-Other = OnRows | ParzenClassifier | Neighbours | Linears | Swept | RBFNetworkClassifier
+Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | Swept | RBFNetworkClassifier
 """Machines that do not solve a box-constrained problem."""
 
 
@@ -55,7 +51,7 @@ class Trained:
     ----------
     machine_spec : MachineSpec
     kernel : Kernel
-    vectors : Vectors
+    vectors : Data
         Vectors of the sum that gives decision values.
     rows : ndarray of int64 or None
         Indices of these vectors among the training rows of positive weight; None if they are not training rows.
@@ -72,7 +68,7 @@ class Trained:
 
     machine_spec: MachineSpec
     kernel: Kernel
-    vectors: Vectors
+    vectors: Data
     rows: IndexArray | None
     point: Point
     certificates: tuple[Any, ...]
@@ -97,18 +93,14 @@ def trained(machine: Other) -> Trained:
         state = _trained(machine, machine.spec_, Linear(), w, None, point, _claims(machine))
         return state if not machine.spec_.has_duals else replace(state, duals=machine._duals())
     kernel = machine.kernel_
-    check_rows_are_numbers(machine)
-    if isinstance(machine, (KernelNeighborsClassifier, KernelNeighborsRegressor)):
-        if isinstance(machine, KernelNeighborsRegressor):
-            votes = machine._targets[:, None]
-        else:
-            signs = _signs(machine._codes, machine.classes_.size)
-            spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
-            votes = spoken * machine.class_weight_[machine._codes][:, None]
-        point = Point(votes, np.zeros(votes.shape[1]))
-        vectors, rows = as_data(machine.X_fit_), machine.prototype_indices_
-        return _trained(machine, machine.spec_, kernel, vectors, rows, point, ())
-    vectors = as_data(machine.X_fit_).rows(machine._rows)
+    check_rows(machine)
+    if isinstance(machine, KernelNeighborsClassifier):
+        signs = _signs(machine._codes, machine.classes_.size)
+        spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
+        point = Point(spoken * machine.class_weight_[machine._codes][:, None], np.zeros(signs.shape[1]))
+        rows = machine.prototype_indices_
+        return _trained(machine, machine.spec_, kernel, _prototypes(machine), rows, point, ())
+    vectors = _rows_of_fit(kernel, machine.X_fit_).rows(machine._rows)
     multipliers = machine._multipliers if isinstance(machine, GradientKernelSVC) else None
     point = Point(machine._coefficients[machine._rows], machine._bias, multipliers=multipliers)
     return _trained(machine, machine.spec_, kernel, vectors, np.arange(vectors.n), point, _claims(machine))
@@ -172,26 +164,46 @@ def _signs(codes: IndexArray, n_classes: int) -> FloatArray:
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
-def check_rows_are_numbers(machine: Any) -> None:
-    """Refuse a fitted machine whose support vectors are not rows of numbers.
+def support_rows(machine: Any) -> Data:
+    """Return the support vectors of a machine that solves a box-constrained problem."""
+    if machine.kernel_.takes_values:
+        return _places(machine.shape_fit_[1], machine.support_)
+    return _rows_of_fit(machine.kernel_, machine.support_vectors_)
+
+
+def _rows_of_fit(kernel: Kernel, stored: Any) -> Data:
+    rows = restored_rows(kernel, stored)
+    return _places(rows.p, np.arange(rows.n)) if isinstance(rows, Precomputed) else rows
+
+
+def _places(width: int, places: IndexArray) -> Precomputed:
+    """Return rows that stand for these columns of a matrix of kernel values."""
+    return Precomputed(np.zeros((0, width)), np.zeros(0, dtype=np.int64)).standing_for(places)
+
+
+def _prototypes(machine: Any) -> Data:
+    if machine.kernel_.takes_values:
+        return _places(machine.n_features_in_, machine.prototype_indices_)
+    return _rows_of_fit(machine.kernel_, machine.X_fit_)
+
+
+def check_rows(machine: Any) -> None:
+    """Refuse a fitted machine whose support vectors no model file can hold.
 
     Raises
     ------
     ValueError
-        If it was fitted on kernel values, on strings or sets, or on objects that its kernel function reads; also if it
-        has too many columns for a file that names each of them.
+        If it was fitted on objects that its kernel function reads, or by a search on kernel values; also if it has too
+        many columns for a file that names each of them.
     """
-    n_columns = getattr(machine, "n_features_in_", 0)
-    if n_columns > MOST_COLUMNS:
+    n_columns, kernel = getattr(machine, "n_features_in_", 0), getattr(machine, "kernel_", None)
+    if n_columns > MOST_COLUMNS and not (kernel is not None and kernel.takes_values):
         raise ValueError(
             f"a model names every column, and this machine has {n_columns:,}: fold the columns to at most "
             f"{MOST_COLUMNS:,}, or keep the machine by pickle"
         )
-    kernel = getattr(machine, "kernel_", None)
-    if kernel is None or not (kernel.takes_values or kernel.is_structured or not hasattr(machine, "n_features_in_")):
-        return
-    raise ValueError(
-        f"a model holds support vectors of numbers, and a machine with {kernel!r} does not have them"
-        + (" because it was fitted on rows that are not a table of numbers" if kernel.takes_any_rows else "")
-        + ": keep it by pickle"
-    )
+    if kernel is not None and kernel.calls_function and not hasattr(machine, "n_features_in_"):
+        raise ValueError(
+            f"a model has no place for the rows of a machine with {kernel!r}, which are no table of numbers and are "
+            "read by a function: keep it by pickle"
+        )

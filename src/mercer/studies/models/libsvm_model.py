@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.data import Precomputed as GivenValues
 from mercer.data import Vectors, as_data, warn_user
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.estimators._linear import LinearMachine
@@ -234,6 +235,9 @@ def _support(machine: Any) -> Vectors | IndexArray:
 
 def _of_model(model: Model) -> LibsvmModel:
     _check_kernel(model.kernel)
+    vectors: Any = model.support_vectors
+    if isinstance(vectors, GivenValues):
+        vectors = vectors.own_columns()
     prediction_kind, (machine_coefficients, biases) = model.prediction_kind, model.machines
     if model.machine_spec.is_linear:
         assert isinstance(model.support_vectors, Vectors)
@@ -252,9 +256,9 @@ def _of_model(model: Model) -> LibsvmModel:
             coefficients, biases = prediction_kind.scale * coefficients, prediction_kind.in_unit(biases)
         # As in load_libsvm_model: the limit is shifted so that the same rows are inside.
         rho = np.nextafter(-biases, -np.inf) if kind == "one_class" else -biases
-        return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, model.support_vectors)
+        return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, vectors)
     _check_scheme(prediction_kind.scheme, len(prediction_kind.labels))
-    labels, support = class_labels(prediction_kind), model.support_vectors
+    labels, support = class_labels(prediction_kind), vectors
     if isinstance(machine_coefficients, PairCoefficients):
         return _of_pairs(kind, model.kernel, support, machine_coefficients, biases, labels)
     return _of_two(kind, model.kernel, support, machine_coefficients, biases, labels, machine_coefficients[:, 0] > 0.0)

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._version import __version__
-from mercer.data import CSR, Limits, Reading, Vectors, as_data, check_choice
-from mercer.kernels import Kernel, from_dict
+from mercer.data import CSR, Data, Limits, Reading, Vectors, as_data, check_choice
+from mercer.kernels import Kernel, from_dict, plain_rows, read_rows
 from mercer.model_selection import Seal
 from mercer.multiclass import FITTED_ON, JOINT, SCHEMES, Calibration
 from mercer.specs import MachineSpec
@@ -22,17 +22,19 @@ from mercer.studies.models.calibrations import calibration_dict, read_calibratio
 from mercer.studies.models.claims import claim_dict, claim_of_version_4, number_of, read_claim
 from mercer.studies.models.model import Model, Part, Training
 from mercer.studies.models.refusals import check_vector, real, refuse, text
+from mercer.studies.models.row_reader import KIND, RowReader, is_read_by_kernel
 from mercer.studies.models.seal_record import read_seal, seal_dict
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.number_text import in_order
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, Quantity
 from mercer.studies.tables.target_numbers import MAX_TARGET
 
-VERSION = 5
+VERSION = 6
 """Version that is written.
 
-Also read: version 1 (only C-SVC), version 2 (only box-constrained problems), version 3 (no dates and no free text) and
-version 4 (no elastic net, other logistic machines, and certificates whose fields differed from machine to machine).
+Also read: version 1 (only C-SVC), version 2 (only box-constrained problems), version 3 (no dates and no free text),
+version 4 (no elastic net, other logistic machines, and certificates whose fields differed from machine to machine) and
+version 5 (only rows of numbers, and no centred kernels).
 """
 
 MAX_COEFFICIENTS = 1 << 31
@@ -47,7 +49,7 @@ _OF_VERSION_1 = {"classes", "target", "scheme", "C"}
 
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
     """Return the arrays of a model file, by name."""
-    support = model.support_vectors
+    support = model.support_vectors if isinstance(model.support_vectors, Vectors) else as_data(np.zeros((0, 0)))
     arrays = {
         "training_rows": model.training.rows,
         "support_rows": model.support_rows,
@@ -67,13 +69,14 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
         matrix = support.matrix
         arrays |= {"support_data": matrix.data, "support_indices": matrix.indices, "support_indptr": matrix.indptr}
     else:
+        assert isinstance(support, Vectors)
         arrays["support_data"] = support.float64()
     return {name: np.ascontiguousarray(array, dtype=DTYPES[ARRAYS[name]]) for name, array in arrays.items()}
 
 
 def manifest_of(model: Model) -> dict[str, Any]:
     """Return the content of a model file except the arrays, as JSON values."""
-    column = model.training.weight_column
+    column, support = model.training.weight_column, model.support_vectors
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -85,7 +88,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         },
         "encoder": model.encoder.to_dict(),
         "kernel": model.kernel.to_dict(),
-        "n_features": model.support_vectors.p,
+        "n_features": model.encoder.n_features_,
         "checksum": model.training.checksum,
         "parts": [
             {"bias": part.bias, "half_width": part.half_width, "certificate": claim_dict(part.certificate)}
@@ -97,6 +100,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         **({} if column is None else {"weight_column": column}),
         **({} if model.training.n_streamed is None else {"n_streamed": model.training.n_streamed}),
         **({} if model.costs is None else {"costs": model.costs.tolist()}),
+        **({} if isinstance(support, Vectors) else {"support": plain_rows(support)}),
     }
 
 
@@ -205,18 +209,21 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     check_vector(support_rows, "support_rows", 0, len(rows))
     if (np.diff(support_rows) <= 0).any():
         refuse("array 'support_rows' does not rise")
-    if machine_spec.uses_all_rows and not len(arrays["part_support"]) == len(support_rows) == len(rows):
-        refuse(f"a {machine_spec.machine} uses all {len(rows)} training rows, and it names {len(support_rows)}")
-    encoder = _encoder(manifest["encoder"])
+    kernel = from_dict(manifest["kernel"])
+    encoder = _encoder(manifest["encoder"], kernel)
     n_features = encoder.n_features_
     if manifest["n_features"] != n_features or not n_features:
         refuse("its encoder and its support vectors differ in the number of features")
-    kernel = from_dict(manifest["kernel"])
     if machine_spec.own_vectors is not None and type(kernel) is not machine_spec.own_vectors:
         refuse(f"its kernel is {kernel!r}, which a {machine_spec.machine} does not have")
     n_support = len(support_rows) if machine_spec.own_vectors is None else _n_vectors(arrays)
-    support = as_data(_support(arrays, n_support, n_features))
-    _check_kernel(kernel, support)
+    if isinstance(encoder, RowReader):
+        support = _support_rows(kernel, manifest, arrays, n_support, encoder)
+    elif "support" in manifest:
+        refuse("its support vectors are numbers, and it lists others")
+    else:
+        support = as_data(_support(arrays, n_support, n_features))
+        _check_kernel(kernel, support)
     return Model(
         encoder=encoder,
         prediction_kind=prediction_kind,
@@ -285,8 +292,33 @@ def _outcome(entry: dict[str, Any]) -> PredictionKind:
     if kind == Membership.kind:
         norm = entry["squared_norm"]
         norm = None if norm is None else real(norm, "squared_norm", True)
-        return Membership(real(entry["offset"], "offset", True), norm)
+        length = entry.get("length")
+        length = None if length is None else real(length, "length", True)
+        return Membership(real(entry["offset"], "offset", True), norm, length)
     refuse(f"its outcome {kind!r} is unknown")
+
+
+def _support_rows(
+    kernel: Kernel, manifest: dict[str, Any], arrays: dict[str, np.ndarray], n: int, encoder: RowReader
+) -> Data:
+    """Return support vectors that are no rows of numbers, for which the kernel must have values."""
+    if arrays["support_data"].size or SPARSE_ONLY & arrays.keys() or "support" not in manifest:
+        refuse("its support vectors are no numbers, and it does not list others, or lists both")
+    try:
+        support = read_rows(kernel, manifest["support"])
+        if not is_read_by_kernel(support) or (encoder.columns is None) is bool(kernel.named_columns):
+            refuse(f"its kernel {kernel!r} does not read such support vectors")
+        if support.n != n:
+            refuse(f"it has {support.n} support vectors, which should be {n}")
+        with np.errstate(all="ignore"):
+            if not support.has_given_values:
+                kernel.diag(support)
+            row = support.rows(np.arange(min(1, support.n)))
+            if not kernel.takes_values and not support.has_given_values:
+                kernel.block(row, row)
+    except (ValueError, TypeError, IndexError) as error:
+        refuse(f"its kernel {kernel!r} has no values for its support vectors: {error}")
+    return support
 
 
 def _check_kernel(kernel: Kernel, support: Vectors) -> None:
@@ -319,7 +351,9 @@ def _is_sorted(labels: list[Any]) -> bool:
     return labels == sorted(different) or (type(labels[0]) is str and labels == in_order(different))
 
 
-def _encoder(entry: dict[str, Any]) -> TableEncoder:
+def _encoder(entry: dict[str, Any], kernel: Kernel) -> TableEncoder | RowReader:
+    if entry.get("kind") == KIND:
+        return RowReader.from_dict(entry, kernel)
     encoder = TableEncoder.from_dict(entry)
     names = {rule.name for rule in encoder.rules_} | set(encoder.constant_)
     if len(names) != len(encoder.rules_) + len(encoder.constant_):

@@ -8,30 +8,39 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from mercer.certificates import Certificate, combine
 from mercer.data import (
+    Data,
+    Precomputed,
     Reading,
     Result,
     Table,
+    TableError,
     TableWarning,
-    Vectors,
     as_data,
     as_table,
+    cells_of,
     distinct,
+    fingerprints,
+    frame_columns,
     in_one_spelling,
+    is_number_column,
     lazy_property,
     listing,
+    looks_like_fingerprints,
     warn_user,
 )
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, symbols_of_table
 from mercer.model_selection import Seal
-from mercer.multiclass import Calibration, Coefficients, Entries, least_expected_cost
+from mercer.multiclass import SCHEMES, Calibration, Coefficients, Entries, least_expected_cost
 from mercer.problems import Problem, has_width
 from mercer.specs import MachineSpec, Point, QuadraticSpec
 from mercer.studies.models.predictor import Predictor
+from mercer.studies.models.row_reader import RowReader, listed_rows
 from mercer.studies.tables.encoding import TableEncoder
-from mercer.studies.tables.prediction_kind import Classes, PartTask, PredictionKind
+from mercer.studies.tables.prediction_kind import Classes, Membership, PartTask, PredictionKind
 from mercer.studies.tables.rare import with_rest
 
 _SHORT = ("machine", "target", "training rows", "status", "gap")
@@ -122,8 +131,8 @@ class Model(Result, Predictor):
 
     Attributes
     ----------
-    encoder : TableEncoder
-        Encodes a table as a matrix, by rules from the training rows.
+    encoder : TableEncoder or RowReader
+        Encodes a table as a matrix, by rules from the training rows; or gives the cells to a kernel that reads them.
     prediction_kind : PredictionKind
         The kind of prediction.
     machine_spec : MachineSpec
@@ -132,7 +141,7 @@ class Model(Result, Predictor):
     support_rows : ndarray of int64
         The support vectors of all parts, as positions among the training rows; empty if they are not training rows (the
         centres of a network, the w of a linear machine).
-    support_vectors : Vectors
+    support_vectors : Data
         The support vectors as encoded rows.
     parts : tuple of Part
     training : Training
@@ -147,12 +156,12 @@ class Model(Result, Predictor):
         class with the least expected cost, by the model's probabilities. None: the class with the largest score.
     """
 
-    encoder: TableEncoder
+    encoder: TableEncoder | RowReader
     prediction_kind: PredictionKind
     machine_spec: MachineSpec
     kernel: Kernel
     support_rows: npt.NDArray[np.int64]
-    support_vectors: Vectors
+    support_vectors: Data
     parts: tuple[Part, ...]
     training: Training
     calibration: Calibration | None = None
@@ -204,8 +213,8 @@ class Model(Result, Predictor):
         """Return the decision values of all parts, (n, number of parts), in float64."""
         return self._values(self._encoded(table))
 
-    def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
-        return self.machine_spec.values(self.kernel, data, self.support_vectors, *self.machines)
+    def _values(self, data: Data) -> npt.NDArray[np.float64]:
+        return self.machine_spec.values(self.kernel, data, *self._machines_by_class)
 
     def point(self, parts: tuple[Part, ...], rows: npt.NDArray[np.int64]) -> Point:
         """Return the point of a problem whose outputs are these parts, on the given training rows.
@@ -243,13 +252,37 @@ class Model(Result, Predictor):
     @lazy_property
     def machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
         """Coefficients and biases of all parts, combined for prediction."""
+        return self._machines(np.arange(self.support_vectors.n))
+
+    @lazy_property
+    def _machines_by_class(self) -> tuple[Data, Coefficients, npt.NDArray[np.float64]]:
+        """The support vectors in the order in which the estimator has them, with their coefficients and the biases.
+
+        The order decides the last bits of a sum. Estimators sort support vectors by class, and a file by row.
+        """
+        n, kind = self.support_vectors.n, self.prediction_kind
+        codes = np.zeros(n, dtype=np.int64)
+        if isinstance(kind, Classes) and isinstance(self.machine_spec, QuadraticSpec) and kind.scheme in SCHEMES:
+            for part, (positive, negative) in zip(self.parts, kind.sides, strict=True):
+                codes[part.support[part.beta > 0.0]] = positive
+                if negative is not None:
+                    codes[part.support[part.beta < 0.0]] = negative
+        order = np.argsort(codes, kind="stable")
+        if (np.diff(order) > 0).all():
+            return (self.support_vectors, *self.machines)
+        place = np.empty(n, dtype=np.int64)
+        place[order] = np.arange(n)
+        return (self.support_vectors.rows(order), *self._machines(place))
+
+    def _machines(self, place: npt.NDArray[np.int64]) -> tuple[Coefficients, npt.NDArray[np.float64]]:
+        """Return coefficients and biases of all parts, with each support vector at its place."""
         parts = self.parts
         machines = np.arange(len(parts)).repeat([part.support.size for part in parts])
         beta, biases = np.concatenate([part.beta for part in parts]), np.array([part.bias for part in parts])
         if self.machine_spec.is_scaled:
             divisors = np.array([part.divisor for part in parts])
             beta, biases = beta / divisors[machines], biases / divisors
-        vectors = np.concatenate([part.support for part in parts])
+        vectors = place[np.concatenate([part.support for part in parts])]
         return self.prediction_kind.machines(
             Entries(vectors, machines, beta, self.support_vectors.n, len(parts)), biases
         )
@@ -258,8 +291,28 @@ class Model(Result, Predictor):
         """Return the scores of each row: see `scores` of the model's `prediction_kind`."""
         return self._scores(self._encoded(table))
 
-    def _scores(self, data: Vectors) -> npt.NDArray[np.float64]:
-        return self.prediction_kind.scores(self._values(data), lambda: self.kernel.diag(data))
+    def _scores(self, data: Data) -> npt.NDArray[np.float64]:
+        return self._scores_of(self._values(data), data)
+
+    def _scores_of(self, values: npt.NDArray[np.float64], data: Data) -> npt.NDArray[np.float64]:
+        kind = self.prediction_kind
+        if not isinstance(kind, Membership) or kind.squared_norm is None:
+            return kind.scores(values, lambda: self._lengths(data))
+        support, coefficients, biases = self._machines_by_class  # in the order of operations of SVDD
+        distances = self.machine_spec.values(self.kernel, data, support, coefficients, np.zeros_like(biases))[:, 0]
+        return distances - self._lengths(data) - kind.squared_norm - kind.offset
+
+    def _lengths(self, data: Data) -> npt.NDArray[np.float64]:
+        """Return k(x, x) of each row; of given kernel values, that of all training rows."""
+        if not data.has_given_values:
+            return self.kernel.diag(data)
+        assert isinstance(self.prediction_kind, Membership)
+        if self.prediction_kind.length is None:
+            raise ValueError(
+                "distances of new rows need k(x, x), which differs between the training rows and which a matrix of "
+                "kernel values with the training rows does not hold: normalise the kernel so that it is 1"
+            )
+        return np.full(data.n, self.prediction_kind.length)
 
     @property
     def has_probabilities(self) -> bool:
@@ -300,7 +353,7 @@ class Model(Result, Predictor):
         data = self._encoded(table)
         if not self.machine_spec.is_sum or self.costs is not None:
             return self._answers(self._values(data), data)[0]
-        prediction = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self.machines)
+        prediction = self.prediction_kind.predict(self.kernel, data, *self._machines_by_class)
         return self.prediction_kind.answers(self._scores(data)) if prediction is None else prediction
 
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
@@ -309,16 +362,16 @@ class Model(Result, Predictor):
         data = self._encoded(table)
         return self._answers(self._values(data), data)
 
-    def _answers(
-        self, values: npt.NDArray[np.float64], data: Vectors
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-        scores = self.prediction_kind.scores(values, lambda: self.kernel.diag(data))
+    def _answers(self, values: npt.NDArray[np.float64], data: Data) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+        scores = self._scores_of(values, data)
         if self.costs is None:
             return self.prediction_kind.answers(scores), scores
         assert isinstance(self.prediction_kind, Classes)
         return self.prediction_kind.outcomes[least_expected_cost(self._probabilities(values), self.costs)], scores
 
     def _warn_of_unseen(self, table: Any) -> None:
+        if isinstance(self.encoder, RowReader) and not self.encoder.of_table:
+            return
         for sentence in self.encoder.describe_unseen(self._as_read(table)):
             warn_user(sentence, TableWarning)
 
@@ -333,12 +386,32 @@ class Model(Result, Predictor):
         factors = self.machine_spec.row_weights(by_class, targets, by_rest=by_rest)
         return factors if training.sample_weight is None else factors * training.sample_weight[rows]
 
-    def _encoded(self, table: Any) -> Vectors:
-        return as_data(self.encoder.transform(self._as_read(table)))
+    def _encoded(self, table: Any) -> Data:
+        if isinstance(self.encoder, TableEncoder):
+            return as_data(self.encoder.transform(self._as_read(table)))
+        if self.encoder.of_table:
+            return self.encoder.transform(self._as_read(table))
+        return self._in_place(self.encoder.transform(self.encoder.without_target(table, self.target)))
+
+    def _in_place(self, data: Data) -> Data:
+        """Return kernel values of rows with the support vectors alone in the columns of the training rows."""
+        support = self.support_vectors
+        if not isinstance(data, Precomputed) or not isinstance(support, Precomputed) or data.p == support.p:
+            return data
+        if data.p != support.n:
+            raise ValueError(
+                f"X must have the kernel values of each row with the {support.p} training rows, or with the "
+                f"{support.n} support vectors in the order of support_rows, got {data.p} columns"
+            )
+        values = np.zeros((data.n, support.p))
+        values[:, support.own_columns()] = data.values(np.arange(data.p))
+        return Precomputed(values, np.zeros(data.n, dtype=np.int64))
 
     def _as_read(self, table: Any) -> Table:
         """Return a table with the spellings merged that were merged in training."""
-        table = as_table(self.named(table))
+        if isinstance(self.encoder, TableEncoder):
+            table = self.named(cells_as_numbers(self.kernel, table, self.encoder, self.target))
+        table = as_table(table)
         if not self.reading.merged:
             return table
         names = [name for name in self.reading.merged - table.reading.merged if name in table]
@@ -352,19 +425,103 @@ class Model(Result, Predictor):
             return table
         return with_rest(table, kind.column, kind.names, rest)
 
-    def training_part(self, table: Table) -> Table:
+    def as_given(self, table: Any) -> Any:
+        """Return a table or data frame as a `Table`, unless the kernel reads cells that a `Table` cannot hold."""
+        if isinstance(self.encoder, RowReader) and not self.encoder.of_table:
+            return table
+        return as_table(cells_as_numbers(self.kernel, table, self.encoder, self.target))
+
+    def training_rows(self, table: Any, part: Table) -> Data:
+        """Return the training rows of a table, whose `training_part` is given, as the kernel reads them."""
+        if isinstance(self.encoder, TableEncoder):
+            return as_data(self.encoder.transform(part))
+        if self.encoder.of_table:
+            return self.encoder.transform(part)
+        data = self.encoder.transform(self.encoder.without_target(table, self.target))
+        return data.rows(self.training.rows)
+
+    def training_part(self, table: Any) -> Table:
         """Return the training rows of the table, with the target and the columns that the model uses."""
         target = self.prediction_kind.column
+        if isinstance(self.encoder, RowReader) and not self.encoder.of_table:
+            rows = listed_rows(self.training_rows(table, Table((), ())))
+            if target is None:
+                return rows
+            column = table if isinstance(table, Table) else as_table({target: _column_of(table, target)})
+            if self.prediction_kind.is_text:
+                column = column.as_text(target)
+            return with_target(rows, column.take(self.training.rows), target)
         if target is not None and self.prediction_kind.is_text:
             table = self.with_classes(table).as_text(target)
         return used_part(table, self.encoder, target, self.training.rows)
 
 
-def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt.NDArray[np.int64]) -> Table:
+def _column_of(table: Any, name: str) -> Any:
+    columns = frame_columns(table) or {}
+    if name not in columns:
+        raise TableError(f"there is no column {name!r}, which holds the target", f"give it as the column {name!r}")
+    return columns[name]
+
+
+def with_target(rows: Table, targets: Table, target: str) -> Table:
+    """Return rows with the column of the target that another table has."""
+    return replace(
+        rows,
+        names=(*rows.names, target),
+        columns=(*rows.columns, targets[target]),
+        written={target: targets.written[target]} if target in targets.written else {},
+        booleans=targets.booleans & {target},
+    )
+
+
+def cells_as_numbers(kernel: Kernel, table: Any, encoder: TableEncoder | RowReader, target: str | None = None) -> Any:
+    """Return rows whose text, categories and fingerprints are numbers, for kernels that take such cells."""
+    if isinstance(encoder, RowReader) or not encoder.is_identity:
+        return table
+    if kernel.takes_fingerprints:
+        return _bits(table, encoder, target)
+    if not kernel.takes_symbols:
+        return table
+    if not isinstance(table, Table):
+        numbers = symbols_of_table(table)
+        is_dict = isinstance(table, dict) and isinstance(numbers, np.ndarray)
+        return dict(zip(table, numbers.T, strict=True)) if is_dict else numbers
+    used = [name for name in encoder.column_names if name in table]
+    if table.sparse is not None or not any(table.missing(name).any() or not table.is_numeric(name) for name in used):
+        return table
+    numbers = symbols_of_table({name: table[name] for name in used})
+    columns = dict(zip(table.names, table.columns, strict=True)) | dict(zip(used, numbers.T, strict=True))
+    return replace(table, columns=tuple(columns.values()))
+
+
+def _bits(table: Any, encoder: TableEncoder, target: str | None) -> Any:
+    """Return fingerprints as a table of bits or counts: from a list, or the only column beside the target."""
+    if isinstance(table, Table):
+        columns: dict[str, Any] = dict(zip(table.names, table.columns, strict=True)) if table.sparse is None else {}
+    elif isinstance(table, np.ndarray | list) or sparse.issparse(table):
+        columns = {}
+    else:
+        columns = frame_columns(table) or {}
+    others = [name for name in columns if name != target]
+    column = list(columns[others[0]]) if len(others) == 1 else table
+    if not looks_like_fingerprints(column):
+        if not columns or isinstance(table, Table) or not all(is_number_column(columns[name]) for name in others):
+            return table
+        return {name: columns[name] if name == target else cells_of(columns[name]) for name in columns}
+    bits = fingerprints(column, n_bits=encoder.n_features_)
+    rest = Table((), (), bits)
+    if target in columns:
+        rest = replace(as_table({target: columns[target]}), sparse=bits)
+    return rest if encoder.sparse_ is not None else rest.densified()
+
+
+def used_part(
+    table: Table, encoder: TableEncoder | RowReader, target: str | None, rows: npt.NDArray[np.int64]
+) -> Table:
     """Return these rows of the table, with the target and the columns that an encoder uses."""
     if encoder.dense_block_ is not None:
         table = table.densified(encoder.dense_block_)
-    names = [rule.name for rule in encoder.rules_]
+    names = list(encoder.column_names)
     return table.take(rows).select(names if target is None else [*names, target])
 
 

@@ -39,8 +39,8 @@ def save_model(path: str | Path, model: Any) -> None:
     Raises
     ------
     ValueError
-        If the kernel or a machine cannot be written, the manifest would be too large to read, or the file could not be
-        loaded. This is tested in memory first.
+        If the kernel (a Python function), a row or a machine cannot be written, the manifest would be too large to
+        read, or the file could not be loaded. This is tested in memory first.
     TypeError
         If `model` is of another kind, or a step of a pipeline is not a known transformer.
     NotFittedError
@@ -63,11 +63,6 @@ def save_model(path: str | Path, model: Any) -> None:
     if not isinstance(path, str | Path):
         raise TypeError(f"path must be the name of a file, got {type(path).__name__}: write save_model(path, model)")
     steps, model = parts_to_save(model)
-    if model.kernel.is_structured:
-        raise ValueError(
-            f"a machine with {model.kernel!r} cannot be written to a model file, which holds support vectors of "
-            "numbers and no strings or sets: keep it by pickle"
-        )
     manifest = manifest_of(model) | ({PIPELINE: described(steps)} if steps else {})
     text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False)
     members = {archive.MANIFEST: text.encode()} | {
@@ -76,7 +71,9 @@ def save_model(path: str | Path, model: Any) -> None:
     if len(members[archive.MANIFEST]) > archive.MAX_MANIFEST_BYTES:
         raise ValueError(
             f"the manifest of this model would be larger than {archive.MAX_MANIFEST_BYTES >> 20} MiB, the most that is "
-            f"ever read: it has {len(model.parts)} machines and {model.encoder.n_features_} features"
+            f"ever read: it has {len(model.parts)} machines, {model.encoder.n_features_} features and "
+            f"{model.support_vectors.n} support vectors, and lists those that are not numbers, and the rows that a "
+            "kernel is centred on. Keep it by pickle, or train it on fewer rows"
         )
     try:
         _content(dict(members))

@@ -14,19 +14,22 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mercer.certificates import QuadraticEvidence, Solution, dual_objective
 from mercer.data import (
+    Data,
+    Precomputed,
     Table,
     TableError,
     TableWarning,
     Vectors,
-    as_data,
     as_table,
+    fingerprints,
     listing,
-    refuse_mixed_column,
+    looks_like_fingerprints,
     target_column,
     warn_user,
 )
 from mercer.estimators import RBFNetworkClassifier
 from mercer.gram import Gram
+from mercer.kernels import as_rows, mixed_rows, symbols_of_table
 from mercer.multiclass import JOINT
 from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
@@ -41,10 +44,11 @@ from mercer.studies.models.assembling import (
     solutions_of,
 )
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, recomputed
-from mercer.studies.models.fitted_state import Other, check_rows_are_numbers, trained
+from mercer.studies.models.fitted_state import Other, check_rows, trained
 from mercer.studies.models.from_file import model_of_file
 from mercer.studies.models.model import Model, grouped, grouped_parts
 from mercer.studies.models.of_machine import model_of_machine
+from mercer.studies.models.row_reader import RowReader, are_same_rows, listed_rows, reader_of
 from mercer.studies.models.training_set import TrainingSet, encode_training_rows
 from mercer.studies.tables.column_checks import examine_text, suspicious_columns
 from mercer.studies.tables.encoding import Kind, Missing, TableEncoder
@@ -114,46 +118,10 @@ def fit_model(
     TableWarning
         If columns are not used, or for a guess of what they hold.
     """
-    training, row_weights = _encoded(table, target, machine, rows, sample_weight, keep, missing, encoder)
-    model = _model_of(training, _fitted(clone(machine), training, row_weights), row_weights)
-    column = sample_weight if isinstance(sample_weight, str) else None
-    return replace(model, training=replace(model.training, weight_column=column))
-
-
-def encoded_rows(
-    table: Any,
-    target: str | None,
-    machine: Machine,
-    *,
-    rows: npt.NDArray[np.int64] | None = None,
-    sample_weight: Any = None,
-    encoder: TableEncoder | None = None,
-) -> tuple[Any, Any, Any]:
-    """Return the rows, targets and weights to which `fit_model` fits a machine; the parameters are those of it.
-
-    Targets are None for novelty detectors, and weights without `sample_weight`.
-    """
-    training, weights = _encoded(table, target, machine, rows, sample_weight, (), "error", encoder)
-    y = None if target is None else training.prediction_kind.as_y(training.truth)
-    return training.X, y, weights
-
-
-def _encoded(
-    table: Any,
-    target: str | None,
-    machine: Machine,
-    rows: npt.NDArray[np.int64] | None,
-    sample_weight: Any,
-    keep: Iterable[str],
-    missing: Missing,
-    encoder: TableEncoder | None,
-) -> tuple[TrainingSet, npt.NDArray[np.float64] | None]:
-    """Return the encoded training rows, and their weights; see :func:`fit_model`."""
     _check_machine(machine)
     if (target is None) is not isinstance(machine, NOVELTY):
         needs = "no target: target must be None" if target is not None else "a target"
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
-    refuse_mixed_column(table, target)
     table, weights = as_table(table), None
     if sample_weight is not None:
         weights = _weights_of(machine, sample_weight, table, target)
@@ -171,7 +139,9 @@ def _encoded(
     if target is not None and not is_regressor(machine):
         table = table.as_written(target)
     training = encode_training_rows(table, target, learn, rows=rows, encoder=encoder)
-    return training, None if weights is None else weights[training.rows]
+    row_weights = None if weights is None else weights[training.rows]
+    model = _model_of(training, _fitted(clone(machine), training, row_weights), row_weights)
+    return replace(model, training=replace(model.training, weight_column=column))
 
 
 def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any = None) -> Model:
@@ -183,7 +153,7 @@ def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any 
     Parameters
     ----------
     machine : any machine of mercer
-        A fitted machine whose kernel is not a Python function and not precomputed.
+        A fitted machine whose kernel is not a Python function.
     X, y, sample_weight : optional
         The data of the fit; no y for `OneClassSVM` and `SVDD`.
 
@@ -191,13 +161,13 @@ def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any 
     ------
     ValueError
         If the rows, targets or weights are not those of the fit (parameters that were set since then play no part), or
-        if rows are not numbers: for kernels on strings or sets, on kernel values, and functions of other objects.
+        if rows are objects that only a function reads.
     TypeError
         If the machine is not one of mercer's.
     """
     _check_machine(machine)
     check_is_fitted(machine)
-    check_rows_are_numbers(machine)
+    check_rows(machine)
     if getattr(machine, "training_file_", None) is not None and X is None:
         return model_of_file(cast(Any, machine))
     if not hasattr(machine, "spec_") and not isinstance(machine, RBFNetworkClassifier):
@@ -207,25 +177,55 @@ def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any 
         )
     if X is None:
         return model_of_machine(machine)
-    table = as_table(X if sparse.issparse(X) else np.asarray(X))
-    if hasattr(machine, "feature_names_in_"):
-        table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
-    encoder = TableEncoder.identity(table)
+    data = _read_by_kernel(machine, X)
+    if data is not None:
+        table = listed_rows(data)
+    else:
+        table = as_table(_as_numbers(machine, X))
+        if hasattr(machine, "feature_names_in_"):
+            table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
+    encoder: TableEncoder | RowReader = TableEncoder.identity(table)
+    if data is not None:
+        encoder = reader_of(machine.kernel_, data)
     if isinstance(machine, NOVELTY):
         prediction_kind: PredictionKind = Membership(0.0)
     else:
         target = target_column(_one_target(y))
+        if "y" in table:
+            raise ValueError("the target of a model is called 'y', and so is a column of X: rename that column")
         table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
         prediction_kind = Quantity("y") if is_regressor(machine) else _classes_of(machine, target)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     # A weight of 0 counts as absence: such a row is not a training row.
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
     used = table.take(rows)
-    training = TrainingSet(
-        encoder, prediction_kind, prediction_kind.truth(used), encoder.transform(used), rows, used.checksum()
-    )
+    encoded = data.rows(rows) if data is not None else encoder.transform(used)
+    training = TrainingSet(encoder, prediction_kind, prediction_kind.truth(used), encoded, rows, used.checksum())
     model = _model_of(training, machine, None if weights is None else weights[rows])
     return replace(model, seal=getattr(machine, "seal_", None))
+
+
+def _read_by_kernel(machine: Any, X: Any) -> Data | None:
+    """Return the rows of a fit as the kernel reads them if they are not rows of numbers, otherwise None."""
+    kernel = getattr(machine, "kernel_", None)
+    if kernel is None or not (kernel.takes_values or kernel.is_structured or kernel.named_columns):
+        return None
+    is_table = hasattr(machine, "n_features_in_") and not kernel.takes_values and not kernel.is_structured
+    if is_table:
+        return None
+    read = mixed_rows(kernel, X, fitted=True, training=True) if kernel.named_columns else None
+    rows = as_rows(kernel, X) if read is None else read
+    return rows.symmetric() if isinstance(rows, Precomputed) else rows
+
+
+def _as_numbers(machine: Any, X: Any) -> Any:
+    """Return the rows of a fit as a table of numbers, with numbers for symbols and fingerprints."""
+    kernel = getattr(machine, "kernel_", None)
+    if kernel is not None and kernel.takes_symbols:
+        X = symbols_of_table(X)
+    if kernel is not None and kernel.takes_fingerprints and looks_like_fingerprints(X):
+        X = fingerprints(X, n_bits=machine.n_features_in_)
+    return X if sparse.issparse(X) else np.asarray(X)
 
 
 def _weights_of(machine: Any, sample_weight: Any, table: Table, target: str | None) -> npt.NDArray[np.float64]:
@@ -319,16 +319,16 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
     check_probabilities(machine)
     if not isinstance(machine, Dual):
         return _model_of_other(training, machine, sample_weight)
-    check_rows_are_numbers(machine)
+    check_rows(machine)
     kind = training.prediction_kind
     if isinstance(machine, CLASSIFIERS):
         kind = replace(cast(Classes, kind), scheme=machine.machines_.scheme)
     tasks, solutions = kind.tasks(training.truth), solutions_of(machine)
-    _check_rows(machine, solutions, tasks, training.X)
+    _check_rows(machine, solutions, tasks, training.data.n)
     model = model_of_dual(training, machine, sample_weight)
     machine_spec = machine.spec_
     assert isinstance(machine_spec, QuadraticSpec)
-    gram, penalties = Gram(model.kernel, as_data(training.X)), model.training.penalties(machine_spec.C, training.truth)
+    gram, penalties = Gram(model.kernel, training.data), model.training.penalties(machine_spec.C, training.truth)
     for (rows, targets), one in zip(grouped(machine_spec, tasks), solutions, strict=True):
         view = gram.restrict(rows)
         _check_problem(one, machine_spec.problem(targets, penalties[rows], view), view)
@@ -339,7 +339,7 @@ def _model_of_other(
     training: TrainingSet, machine: Other, sample_weight: npt.NDArray[np.float64] | None = None
 ) -> Model:
     """Return the model of a machine that does not solve a box-constrained problem, if these are its rows."""
-    state, data = trained(machine), as_data(training.X)
+    state, data = trained(machine), training.data
     prediction_kind = training.prediction_kind
     if isinstance(prediction_kind, Classes):
         prediction_kind = replace(prediction_kind, scheme=state.scheme)
@@ -349,7 +349,7 @@ def _model_of_other(
         raise ValueError(_OTHERS.format("targets"))
     if state.duals is not None and state.duals.shape != (len(tasks), data.n):
         raise ValueError(_OTHERS.format("targets"))
-    if rows is not None and not _same_rows(state.vectors, data.rows(rows)):
+    if rows is not None and not are_same_rows(state.vectors, data.rows(rows)):
         raise ValueError(_OTHERS.format("targets"))
     state = state if rows is not None else replace(state, vectors=cast(Vectors, state.vectors.like(data)))
     model = model_of_other(training, state, sample_weight)
@@ -366,12 +366,7 @@ def _model_of_other(
     return model
 
 
-def _same_rows(one: Vectors, other: Vectors) -> bool:
-    difference = one.float64() - other.float64() if type(one) is type(other) else None
-    return difference is not None and (not difference.size or not abs(difference).max() > 0.0)
-
-
-def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTask], X: Any) -> None:
+def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTask], n: int) -> None:
     if isinstance(machine, CLASSIFIERS):
         fitted = [(one.rows, one.signs) for one in machine.machines_.tasks]
         asked = [(one.rows, one.targets) for one in tasks]
@@ -383,7 +378,7 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
             for a, b in zip(one, other, strict=True)
         ):
             raise ValueError(_OTHERS.format("labels"))
-    elif X.shape[0] * (2 if machine.spec_.is_two_sided else 1) != solutions[0].beta.size:
+    elif n * (2 if machine.spec_.is_two_sided else 1) != solutions[0].beta.size:
         raise ValueError(_OTHERS.format("targets"))
 
 
@@ -395,9 +390,9 @@ def _has_rows(evidence: QuadraticEvidence, gram: Gram) -> bool:
     fitted, given = (
         data if idx is None else data.rows(idx) for data, idx in ((evidence.data, fitted_rows), (gram.data, gram.idx))
     )
-    if not isinstance(fitted, Vectors) or not isinstance(given, Vectors) or type(fitted) is not type(given):
-        return True
-    return fitted.shape == given.shape and _same_rows(fitted, given)
+    if type(fitted) is not type(given) or isinstance(given, Precomputed):
+        return True  # the dual objective compares kernel values
+    return are_same_rows(fitted, given)
 
 
 def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:

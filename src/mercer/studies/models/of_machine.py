@@ -10,11 +10,12 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import is_regressor
 
-from mercer.data import CSR, Table, Vectors, as_data, target_column
+from mercer.data import CSR, Data, Table, Vectors, as_data, target_column
 from mercer.estimators import SVDD, OneClassSVM
 from mercer.studies.models.assembling import Dual, as_it_was_fitted, check_probabilities, model_of_dual, model_of_other
-from mercer.studies.models.fitted_state import trained
+from mercer.studies.models.fitted_state import support_rows, trained
 from mercer.studies.models.model import Model
+from mercer.studies.models.row_reader import reader_of
 from mercer.studies.models.training_set import TrainingSet
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, Quantity
@@ -35,10 +36,9 @@ class SupportOnly(TrainingSet):
 
     place: npt.NDArray[np.int64] = field(kw_only=True)
 
-    def vectors(self, rows: npt.NDArray[np.int64]) -> Vectors:
+    def vectors(self, rows: npt.NDArray[np.int64]) -> Data:
         """Return these training rows, which must be support vectors."""
-        vectors: Vectors = self.X
-        return vectors.rows(np.searchsorted(self.place, rows))
+        return self.data.rows(np.searchsorted(self.place, rows))
 
 
 def model_of_machine(machine: Any) -> Model:
@@ -59,7 +59,7 @@ def model_of_machine(machine: Any) -> Model:
         order = np.argsort(place)
         truth = machine._codes[rows] if isinstance(kind, Classes) else np.zeros(rows.size)
         weights = machine._weights
-        support = as_data(machine.support_vectors_[order])
+        support = support_rows(machine).rows(order)
         training = _training(machine, kind, truth, support, place[order])
         model = model_of_dual(training, machine, None if weights is None else weights[rows])
     else:
@@ -74,15 +74,17 @@ def model_of_machine(machine: Any) -> Model:
 
 
 def _training(
-    machine: Any, kind: PredictionKind, truth: npt.NDArray[Any], support: Vectors, place: npt.NDArray[np.int64]
+    machine: Any, kind: PredictionKind, truth: npt.NDArray[Any], support: Data, place: npt.NDArray[np.int64]
 ) -> SupportOnly:
     """Return the training set of a machine, encoded by an encoder that changes nothing."""
+    rows = np.arange(truth.size)
+    if not isinstance(support, Vectors):
+        return SupportOnly(reader_of(machine.kernel_, support), kind, truth, support, rows, NO_TABLE, place=place)
     names = tuple(map(str, getattr(machine, "feature_names_in_", range(machine.n_features_in_))))
     if isinstance(support, CSR):
         table = Table((), (), sparse.csr_array((1, machine.n_features_in_)))
     else:
         table = Table(names, tuple(np.zeros(1) for _ in names))
-    rows = np.arange(truth.size)
     return SupportOnly(TableEncoder.identity(table), kind, truth, support, rows, NO_TABLE, place=place)
 
 

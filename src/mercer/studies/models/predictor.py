@@ -12,7 +12,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 
 from mercer.data import as_table, cell_text, listing, offered_if
-from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, Quantity
 
 _TYPES = {Classes: "classifier", Quantity: "regressor", Membership: "outlier_detector"}
@@ -40,7 +39,7 @@ class Predictor(BaseEstimator):
     their order. A clone is the model itself, and `fit` is refused: a model is trained by a study or by `fit_model`.
     """
 
-    encoder: TableEncoder
+    encoder: Any
     prediction_kind: PredictionKind
 
     if TYPE_CHECKING:

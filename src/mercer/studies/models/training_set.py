@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.certificates import Solution
-from mercer.data import Reading, TableError, Vectors, as_data, as_table
+from mercer.data import Data, Reading, TableError, as_data, as_table
 from mercer.kernels import Kernel, Linear
 from mercer.problems import half_width
 from mercer.specs import LinearMachines, MachineSpec
 from mercer.studies.models.model import Model, Part, Training, used_part
+from mercer.studies.models.row_reader import RowReader
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind
 
@@ -25,13 +26,13 @@ class TrainingSet:
 
     Attributes
     ----------
-    encoder : TableEncoder
+    encoder : TableEncoder or RowReader
         The encoder fitted on these rows.
     prediction_kind : PredictionKind
         The kind of prediction, with its labels or scale from these rows.
     truth : ndarray
         The target of each row: see `truth` of `PredictionKind`.
-    X : ndarray or csr_array
+    X : ndarray, csr_array or Data
         The encoded rows.
     rows : ndarray of int64
         Indices of the rows in the table.
@@ -41,7 +42,7 @@ class TrainingSet:
         How the table was read from a file.
     """
 
-    encoder: TableEncoder
+    encoder: TableEncoder | RowReader
     prediction_kind: PredictionKind
     truth: npt.NDArray[Any]
     X: Any
@@ -82,7 +83,12 @@ class TrainingSet:
 
     def vectors(self, rows: npt.NDArray[np.int64]) -> Any:
         """Return these rows, encoded."""
-        return as_data(self.X).rows(rows)
+        return self.data.rows(rows)
+
+    @property
+    def data(self) -> Data:
+        """The encoded rows."""
+        return self.X if isinstance(self.X, Data) else as_data(self.X)
 
     def linear_model(
         self, machine_spec: MachineSpec, machines: LinearMachines, class_weight: npt.NDArray[np.float64] | None = None
@@ -95,7 +101,7 @@ class TrainingSet:
             duals[task.rows] = one.beta[:]
             bias = float(machines.biases[number])
             parts.append(Part(np.array([number]), np.ones(1), bias, None, one.certificate, duals=duals))
-        normals: Any = as_data(machines.normals).like(as_data(self.X))
+        normals: Any = as_data(machines.normals).like(self.data)
         return self.assembled(machine_spec, Linear(), np.zeros(0, dtype=np.int64), normals, parts, class_weight, None)
 
     def assembled(
@@ -103,7 +109,7 @@ class TrainingSet:
         machine_spec: MachineSpec,
         kernel: Kernel,
         support_rows: npt.NDArray[np.int64],
-        vectors: Vectors,
+        vectors: Data,
         parts: list[Part],
         class_weight: npt.NDArray[np.float64] | None,
         sample_weight: npt.NDArray[np.float64] | None,
@@ -140,7 +146,7 @@ def encode_training_rows(
     learn: Callable[[str, npt.NDArray[Any]], PredictionKind] = Classes.learnt,
     *,
     rows: npt.NDArray[np.int64] | None = None,
-    encoder: TableEncoder | None = None,
+    encoder: TableEncoder | RowReader | None = None,
 ) -> TrainingSet:
     """Fit the encoding of a table on its training rows, and encode these rows.
 

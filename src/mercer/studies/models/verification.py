@@ -16,12 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates import Certificate, Evaluation, QuadraticEvidence, recompute
 from mercer.data import (
+    Data,
     Result,
     Table,
     TableError,
     Vectors,
-    as_data,
-    as_table,
     bits_of,
     block_hashes,
     mixed_hashes,
@@ -36,6 +35,8 @@ from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, line
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.studies.models.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part
 from mercer.studies.models.of_machine import NO_TABLE
+from mercer.studies.models.row_reader import are_same_rows
+from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, Membership
 from mercer.studies.tables.target_numbers import numbers
 
@@ -106,7 +107,7 @@ def verify(model: Model, table: Any) -> Verification:
     The cost is n times the number of support vectors in kernel values. With probabilities, the leave-one-out or
     cross-fitting pass of the fit is repeated.
     """
-    table = as_table(table)
+    table = model.as_given(table)
     another = _another_table(model, table)
     if another:
         return Verification(False, model.certificate, None, (another,))
@@ -114,11 +115,12 @@ def verify(model: Model, table: Any) -> Verification:
     contradicted = model.prediction_kind.contradicted(part)
     if contradicted:
         return Verification(True, model.certificate, None, (contradicted,))
-    data, truth = as_data(model.encoder.transform(part)), model.prediction_kind.truth(part)
+    data, truth = model.training_rows(table, part), model.prediction_kind.truth(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
     engine = Gram(model.kernel, data)  # used only for its rounding bounds, not for its values
     problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
     findings, recomputed_parts = model.encoder.disagreements(part) + _check_support(model, data), []
+    findings += model.kernel.disagreements(data, model.training.sample_weight)
     for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
         views = gram.restrict(rows), engine.restrict(rows)
         try:
@@ -330,6 +332,8 @@ def _check_border(
     room = 4.0 * slack.rounding + AGREEMENT * max(1.0, size)
     bias = stored.bias + stored.certificate.kkt_violation + 2.0 * stored.certificate.decision_error
     scores, expected, norm = evaluation.values, -bias, claimed.squared_norm
+    if claimed.length is not None and not np.allclose(lengths, claimed.length, rtol=AGREEMENT, atol=AGREEMENT):
+        return [f"k(x, x) of all training rows is {claimed.length:.9g} in the file, and differs from it"]
     if norm is not None:
         scores = 2.0 * evaluation.values - lengths - norm
         expected = -(norm + 2.0 * bias)
@@ -363,11 +367,15 @@ def _another_table(model: Model, table: Table) -> str:
             "certificate_.verify() of the machine recomputes its certificate, and save_model(path, as_model(machine, "
             "X, y)) writes a file that this command can check"
         )
-    if rows.max() >= table.n_rows:
+    if isinstance(table, Table) and rows.max() >= table.n_rows:
         return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"
     try:
         checksum = model.training_part(table).checksum()
-    except TableError as error:
+    except (TableError, IndexError) as error:
+        return f"{_ANOTHER}: {error}"
+    except ValueError as error:
+        if isinstance(model.encoder, TableEncoder):
+            raise
         return f"{_ANOTHER}: {error}"
     if checksum != model.training.checksum:
         return f"{_ANOTHER}: {_what_differs(model, table)}"
@@ -385,6 +393,8 @@ def _what_differs(model: Model, table: Table) -> str:
     """Return how the rows of a table differ from the training rows, as far as the support vectors in the file tell."""
     differ, target = "the cells of its training rows differ", model.prediction_kind.column
     if model.machine_spec.own_vectors is not None or not model.support_rows.size:
+        return differ
+    if not isinstance(model.support_vectors, Vectors):
         return differ
     order = np.argsort(model.training.rows[model.support_rows])
     at = model.training.rows[model.support_rows][order]
@@ -425,11 +435,10 @@ def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
 _ANOTHER = "this is not the table that the model was trained on"
 
 
-def _check_support(model: Model, data: Vectors) -> list[str]:
+def _check_support(model: Model, data: Data) -> list[str]:
     """Return a finding if the support vectors in the file differ from the training rows at their positions."""
     if model.machine_spec.own_vectors is not None:
         return []
-    difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
-    if difference.size and abs(difference).max() > 0.0:
+    if not are_same_rows(data.rows(model.support_rows), model.support_vectors):
         return ["the support vectors in the file are not the training rows that they claim to be"]
     return []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.data import Vectors
 from mercer.studies.report.numbers import quantity
 from mercer.studies.result import Study
 from mercer.studies.tables import Classes, Quantity
@@ -51,6 +52,7 @@ def listed(study: Study) -> list[tuple[str, list[Weight]]]:
     """The features with the largest weights, the largest first, and their weights in each machine."""
     model, kind = study.model, study.model.prediction_kind
     unit = kind.scale if isinstance(kind, Quantity) else 1.0
+    assert isinstance(model.support_vectors, Vectors)
     weights = unit * model.support_vectors.dense()
     proved = np.array([part.certificate.proved_signs() for part in model.parts]) != 0.0
     names, largest = model.encoder.feature_names_, np.abs(weights).max(axis=0)

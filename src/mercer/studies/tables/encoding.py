@@ -151,6 +151,12 @@ class TableEncoder:
         encoder.constant_, encoder.dense_block_ = (), None
         return encoder
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether the cells of a table of numbers stay what they are."""
+        unchanged = tuple(NumericRule(rule.name, 0.0, 0.0, 1.0, 0) for rule in self.rules_)
+        return self.rules_ == unchanged and (self.sparse_ is None or self.sparse_.scale == 1.0)
+
     def transform(self, table: Any) -> Matrix:
         """Return the encoded matrix, (n, number of features), float64.
 
@@ -230,12 +236,8 @@ class TableEncoder:
         For data given as arrays, the encoding does not change the columns, and its rules do not depend on the rows.
         Such an encoding refuses missing cells, so an encoding that imputes missing cells is always computed again.
         """
-        if self.missing == "error" and self.rules_ == tuple(
-            NumericRule(rule.name, 0.0, 0.0, 1.0, 0) for rule in self.rules_
-        ):
-            scale = 1.0 if self.sparse_ is None else self.sparse_.scale
-            if scale == 1.0:
-                return []
+        if self.missing == "error" and self.is_identity:
+            return []
         sentences = [
             f"the encoding of column {rule.name!r} is {rule} in the file and {learnt} from the training rows"
             for rule in self.rules_
@@ -249,6 +251,11 @@ class TableEncoder:
                     "the training rows"
                 )
         return sentences
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that have a rule."""
+        return tuple(rule.name for rule in self.rules_)
 
     @property
     def feature_names_(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Table, TableError, Vectors, cell_text, listing, text_cells
+from mercer.data import Data, Table, TableError, cell_text, listing, text_cells
 from mercer.kernels import Kernel
 from mercer.multiclass import (
     JOINT,
@@ -99,7 +99,7 @@ class PredictionKind(ABC):
         return entries.table(), biases
 
     def predict(
-        self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: Coefficients, biases: FloatArray
+        self, kernel: Kernel, data: Data, support: Data, coefficients: Coefficients, biases: FloatArray
     ) -> Answers | None:
         """Return the predictions if they can be computed faster than by the scores, otherwise None."""
         return None
@@ -203,7 +203,7 @@ class Classes(PredictionKind):
         }
 
     def predict(
-        self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: Coefficients, biases: FloatArray
+        self, kernel: Kernel, data: Data, support: Data, coefficients: Coefficients, biases: FloatArray
     ) -> Answers:
         """Return labels, computed in float32 where a rounding bound proves them."""
         winning = predicted_classes(
@@ -368,11 +368,14 @@ class Membership(PredictionKind):
     squared_norm : float or None
         Squared norm of the centre of a ball; its scores are minus the squared distances from the centre. None for a
         half-space, whose scores are decision values without bias.
+    length : float or None
+        k(x, x) of a ball with given kernel values, if all training rows have the same one.
     """
 
     kind = "membership"
     offset: float
     squared_norm: float | None = None
+    length: float | None = None
     column = None
 
     @property
