@@ -118,6 +118,7 @@ CASES = {f"kernel_{name}": (SVC(kernel=kernel, C=2.0), X, TWO) for name, kernel 
     "parzen": (mercer.ParzenClassifier(probability=True), X, THREE),
     "neighbours": (mercer.KernelNeighborsClassifier(n_neighbors=4, kernel="rbf"), SPREAD, THREE),
     "neighbours_poly": (mercer.KernelNeighborsClassifier(n_neighbors=3, kernel="poly", coef0=1.0), SPREAD, TWO),
+    "neighbours_mean": (mercer.KernelNeighborsRegressor(n_neighbors=3), SPREAD, NUMBERS),
     "network": (mercer.RBFNetworkClassifier(n_components=6, random_state=0), X, THREE),
     "scaled": (SCALED, X, TEXT[THREE]),
     "ranged": (RANGED, X, TWO),

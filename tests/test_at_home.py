@@ -54,6 +54,7 @@ ESTIMATORS = {
     "KernelPerceptron": mercer.KernelPerceptron(max_passes=50),
     "GradientKernelSVC": mercer.GradientKernelSVC(),
     "KernelNeighborsClassifier": mercer.KernelNeighborsClassifier(),
+    "KernelNeighborsRegressor": mercer.KernelNeighborsRegressor(1),
     "ParzenClassifier": mercer.ParzenClassifier(),
     "RBFNetworkClassifier": mercer.RBFNetworkClassifier(n_components=8, random_state=0),
     "PolynomialMap": mercer.PolynomialMap(),
@@ -178,7 +179,11 @@ def _nothing(fitted, table, y=None):
 
 def test_estimators_without_weights_request_none():
     search = {"KernelSearchCV"}  # it requests what its machine requests
-    assert set(PREDICTORS) - set(WEIGHTED) - search == {"KernelNeighborsClassifier", "KernelPerceptron"}
+    assert set(PREDICTORS) - set(WEIGHTED) - search == {
+        "KernelNeighborsClassifier",
+        "KernelNeighborsRegressor",
+        "KernelPerceptron",
+    }
     with sklearn.config_context(enable_metadata_routing=True):
         for name in set(ESTIMATORS) - set(WEIGHTED) - search:
             assert "sample_weight" not in ESTIMATORS[name].get_metadata_routing().fit.requests
@@ -234,6 +239,7 @@ GRIDS = {
     "KernelRidge": {"alpha": [0.1, 10.0]},
     "LeastSquaresSVC": {"C": [0.1, 10.0]},
     "KernelNeighborsClassifier": {"n_neighbors": [1, 7]},
+    "KernelNeighborsRegressor": {"n_neighbors": [1, 7]},
 }
 
 

@@ -1,15 +1,21 @@
 """Two-valued columns stored as bits: the same kernel values and certificates, and used only if faster."""
 
+import pickle
+import tracemalloc
+
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
-from mercer import SVC, SVR
+from mercer import SVC, SVR, load_model, save_model
 from mercer.certificates.status import Status
-from mercer.data import as_data
+from mercer.data import BitRows, as_data, table_of_bits_or_counts
+from mercer.data.feature_sums import least_entry, least_positive_entry, row_sums
 from mercer.gram import Gram
 from mercer.gram.backends import BitForm, BlockBackend, select_backend
-from mercer.kernels import RBF, Cosine, Dice, Linear, Tanimoto, exp
+from mercer.kernels import RBF, Cosine, Dice, Laplacian, Linear, Tanimoto, exp
 from mercer.kernels.instruction_set import counts_bits
 
 counts = pytest.mark.skipif(not counts_bits(), reason="this processor does not count bits in vectors")
@@ -57,14 +63,24 @@ def test_kernel_values_are_those_of_the_rows_given(given_):
 
 
 @counts
-@pytest.mark.parametrize("given_", [lambda X: X, sp.csr_array, lambda X: 0.2 * X, lambda X: X.astype(bool)])
+@pytest.mark.parametrize("given_", [np.asarray, sp.csr_array, lambda X: X.astype(bool), lambda X: X.astype(np.int8)])
 @pytest.mark.parametrize(
-    "kernel", [Tanimoto(), Dice(), Cosine(), 0.5 * Tanimoto() ** 2 + Cosine() * Dice() + 1], ids=repr
+    "kernel",
+    [
+        Tanimoto(),
+        Dice(),
+        Cosine(),
+        0.5 * Tanimoto() ** 2 + Cosine() * Dice() + 1,
+        exp(3.0 * Tanimoto()),
+        Tanimoto() + RBF(gamma=0.1),
+        Dice() * Laplacian(gamma=0.1) + 0.1 * Linear(),
+    ],
+    ids=repr,
 )
 def test_similarities_of_fingerprints_are_counts_of_bits(kernel, given_):
     X = categories()
     X[::100] = 0.0
-    data = as_data(given_(X))
+    data = table_of_bits_or_counts(given_(X))
     backend, reason = select_backend(kernel, data)
     assert isinstance(backend, BitForm)
     assert "counts of bits" in reason
@@ -83,6 +99,76 @@ def test_similarities_of_fingerprints_are_counts_of_bits(kernel, given_):
     others, products = as_data(type(data.stored)(counted) if sp.issparse(data.stored) else counted), np.empty((30, 109))
     backend.block(others, None, data, columns, products)
     np.testing.assert_allclose(products, kernel.block(others, data.rows(columns)), rtol=1e-12, atol=1e-14)
+    assert isinstance(select_backend(Cosine() * Dice() + 1, as_data(0.2 * X))[0], BitForm)
+
+
+@pytest.mark.parametrize("make", [bool, np.uint8, np.int64])
+def test_rows_of_bits_are_rows(make):
+    X = categories(n=70)[:, :-3].astype(make)
+    bits, dense, sparse = table_of_bits_or_counts(X), as_data(X.astype(float)), as_data(sp.csr_array(X.astype(float)))
+    assert isinstance(bits, BitRows)
+    assert bits.nbytes == bits.copied_bytes == 70 * 8
+    rows = np.array([5, 3, 3])
+    for one in (bits, bits.rows(slice(0, 70)), bits.rows(slice(0, 0)).followed_by(bits), sparse.like(bits)):
+        assert isinstance(one, BitRows)
+        np.testing.assert_array_equal(one.array, X)
+    np.testing.assert_array_equal(bits.rows(rows).stored, X[rows])
+    np.testing.assert_array_equal(bits.with_columns(np.arange(1, 57, 5)).array, X[:, 1::5])
+    np.testing.assert_array_equal(bits.like(sparse).dense(), X)
+    np.testing.assert_array_equal(as_data(2.0 * X).like(bits).dense(), 2.0 * X)
+    np.testing.assert_array_equal(as_data(sp.csr_array(2.0 * X)).like(bits).dense(), 2.0 * X)
+    np.testing.assert_array_equal(bits.followed_by(as_data(2.0 * X)).dense()[70:], 2.0 * X)
+    np.testing.assert_array_equal(bits.spread(5), dense.spread(5))
+    np.testing.assert_array_equal(bits.sq_norms(), dense.sq_norms())
+    np.testing.assert_allclose(bits.sq_norms(dense.column_means), dense.sq_norms(dense.column_means))
+    np.testing.assert_allclose(bits.column_means, dense.column_means)
+    np.testing.assert_array_equal(bits.column_scales()[1], dense.column_scales()[1])
+    assert bits.variance() == pytest.approx(dense.variance())
+    assert (least_entry(bits), least_positive_entry(bits), bits.finite_problem()) == (0.0, 1.0, None)
+    np.testing.assert_array_equal(row_sums(bits), row_sums(dense))
+
+
+def test_tables_of_counts_are_single_precision_only_if_that_is_exact():
+    counts_ = np.array([[0, 3], [2**24 - 1, 1]])
+    assert table_of_bits_or_counts(counts_).dtype == np.float32
+    assert table_of_bits_or_counts(counts_.astype(np.uint64) * 2).dtype == np.float64
+    assert table_of_bits_or_counts(-counts_).dtype == np.float32
+    for table in (counts_, counts_ * 2, -counts_):
+        np.testing.assert_array_equal(table_of_bits_or_counts(table).array, table)
+    assert table_of_bits_or_counts(np.zeros((3, 0), dtype=int)).shape == (3, 0)
+
+
+@pytest.mark.parametrize("kernel", [Tanimoto(), exp(Cosine()), Tanimoto() + RBF(), Dice().on([0, 3, 7])], ids=repr)
+def test_machines_on_tables_of_bits(kernel, tmp_path):
+    X = categories(n=300)
+    y = (X[:, ::7].sum(axis=1) > 1.5).astype(int)
+    expected = SVC(kernel=kernel, tol=1e-8).fit(X, y)
+    for make in (bool, np.uint8, pd.DataFrame):
+        table = make(X.astype(bool)) if make is pd.DataFrame else X.astype(make)
+        machine = SVC(kernel=kernel, tol=1e-8).fit(table, y)
+        assert machine.support_vectors_.dtype == bool
+        for given in (X, table, sp.csr_array(X)):
+            np.testing.assert_allclose(
+                machine.decision_function(given[:40]), expected.decision_function(X[:40]), atol=1e-7
+            )
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.verify().status == "optimal"
+    save_model(tmp_path / "bits.mercer", machine)
+    copies = pickle.loads(pickle.dumps(machine)), load_model(tmp_path / "bits.mercer")
+    for copied in copies:
+        np.testing.assert_allclose(copied.decision_function(table), machine.decision_function(table), rtol=1e-9)
+
+
+def test_tables_of_bits_are_never_copied_as_numbers():
+    X = np.random.default_rng(0).random((3000, 1024), dtype=np.float32) < 0.05
+    y = np.where(X[:, :20].any(axis=1), 1, -1)
+    tracemalloc.start()
+    with pytest.warns(ConvergenceWarning):
+        machine = SVC(kernel=Tanimoto(), max_iter=20, memory_limit=0).fit(X, y)
+    machine.decision_function(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * X.nbytes  # of one byte a bit; float64 takes 8 X.nbytes
 
 
 def largest_error(p, log_gamma, step, seed):
@@ -151,7 +237,7 @@ def test_other_rows_are_evaluated_as_numbers():
         (Tanimoto(), categories() + 1.0),
         (Tanimoto(), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),
         (Dice().on([0, 1]), categories()),
-        (exp(Tanimoto()), categories()),
+        (Tanimoto() + RBF(gamma=0.1), 2.0 * categories()),  # distances depend on the value of a one
         (RBF(gamma=0.1), categories(n=300)),  # too few rows
         (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # the step differs by column
         (RBF(gamma=0.1), np.vstack([categories(), np.full((1, 60), 0.5)])),  # one row has other values

@@ -288,12 +288,13 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("command", ["study", "fit", "predict", "verify", "convert", "doctor"])
+@pytest.mark.parametrize("command", ["study", "plan", "fit", "predict", "verify", "convert", "doctor"])
 def test_every_command_reads_a_table_as_its_options_say(mercer, tmp_path, command):
     rows = [f"{k % 7},{k % 3 + 1:03d}:{k % 5}:{('x', 'é', '-9', 'n/a')[k % 4]}:{'yn'[k % 2]}" for k in range(60)]
     (tmp_path / "table").write_bytes("\n".join(["a:code:word:t", *rows]).encode("utf-16-be"))
     arguments = {
         "study": ("table", "--target", "t", "--folds", "2", "--out", "s", "--kernel", "linear"),
+        "plan": ("table", "--target", "t"),
         "fit": ("table", "--target", "t", "--out", "n"),
         "predict": ("m", "table"),
         "verify": ("m", "table"),

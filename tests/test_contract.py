@@ -17,6 +17,7 @@ from mercer import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
@@ -35,7 +36,7 @@ from mercer import (
     RandomFourier,
     RBFNetworkClassifier,
 )
-from mercer.features.landmarks import SCHEMES
+from mercer.geometry.landmarks import SCHEMES
 
 _PUBLIC = [public for public in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(public)]
 ESTIMATORS = [
@@ -94,6 +95,7 @@ WITH_THE_SAME_CODE = [
     KernelPerceptron(50, kernel="rbf"),
     ParzenClassifier(class_weight="balanced"),
     KernelNeighborsClassifier(class_weight="balanced"),
+    KernelNeighborsRegressor(weights="distance", kernel="linear"),
     RBFNetworkClassifier(class_weight="balanced"),
     PolynomialMap(degree=2, basis="ordered"),
     PolynomialBasis(interaction_only=True),

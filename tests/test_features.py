@@ -29,7 +29,7 @@ from mercer import (
     gram_matrix,
 )
 from mercer.certificates.status import IndefiniteKernelWarning
-from mercer.features.landmarks import SCHEMES
+from mercer.geometry.landmarks import SCHEMES
 from mercer.gram import Gram
 from mercer.kernels import Callable, Jaccard, Laplacian, Matern, Precomputed, RationalQuadratic, Sigmoid, Spectrum
 from pairs import every_pair

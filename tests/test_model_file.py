@@ -38,6 +38,7 @@ from mercer import (
     IndefiniteKernelWarning,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     LeastSquaresClassifier,
@@ -180,6 +181,8 @@ KINDS = {
         "kind",
         KernelNeighborsClassifier(prototypes="support_vectors", class_weight="balanced", kernel="poly"),
     ),
+    "KernelNeighborsRegressor": (quantities(), "pay", KernelNeighborsRegressor(3)),
+    "KernelNeighborsRegressor by distance": (quantities(), "pay", KernelNeighborsRegressor(4, weights="distance")),
     "RBFNetworkClassifier": (mixed_frame(80), "outcome", RBFNetworkClassifier(10)),
     "RBFNetworkClassifier by squares": (
         three_classes(60),
@@ -189,7 +192,7 @@ KINDS = {
 }
 
 
-CLAIM_NOTHING = (KernelPerceptron, ParzenClassifier, KernelNeighborsClassifier)
+CLAIM_NOTHING = (KernelPerceptron, ParzenClassifier, KernelNeighborsClassifier, KernelNeighborsRegressor)
 
 
 @cache
@@ -353,6 +356,11 @@ FALSE_CLAIMS = {
         "KernelNeighborsClassifier",
         lambda part: replace(part, support=part.support[1:], beta=part.beta[1:]),
         "the file says that every row votes, and some do not",
+    ),
+    "averaged": (
+        "KernelNeighborsRegressor",
+        lambda part: replace(part, beta=part.beta + 1.0),
+        "the coefficients are not the targets",
     ),
 }
 

@@ -1,8 +1,10 @@
 """Instance-based classifiers: voting, sums and networks, against plain NumPy and scikit-learn."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -21,6 +23,7 @@ from mercer import (
     GaussianBasis,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelRidge,
     LeastSquaresSVC,
     LogisticRegression,
@@ -33,6 +36,8 @@ from mercer import (
     Spectrum,
     gram_matrix,
     kernel_distance,
+    load_model,
+    save_model,
 )
 from mercer.kernels import Precomputed
 from mercer.specs import ForKernelNeighborsClassifier, from_dict
@@ -92,6 +97,57 @@ def test_given_kernel_values():
     assert few.score(K[:, ::2], y) > 0.7
 
 
+@every_pair(weights=["uniform", "distance"], k=[1, 4, 200], sparse=[False, True])
+def test_means_of_neighbours(weights, k, sparse):
+    X, y = TABLES["3 classes"][0], np.cos(np.arange(178.0))
+    X, y = np.vstack([X[:90], X[:20]]), y[:110]  # equal rows have different targets
+    rows = sp.csr_array(X) if sparse else X
+    machine = KernelNeighborsRegressor(k, weights=weights, kernel="linear").fit(rows, y)
+    away, _, places = brute_force("linear", X, X, min(k, len(X)))
+    away = np.where(away < 1e-6, 0.0, away)
+    shares = np.ones_like(away) if weights == "uniform" else 1.0 / np.maximum(away, 1e-300)
+    expected = (shares / shares.sum(axis=1, keepdims=True) * y[places]).sum(axis=1)
+    np.testing.assert_allclose(machine.predict(rows), expected, rtol=1e-9)
+    assert machine.score(rows, y) == pytest.approx(1.0 - ((expected - y) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+
+
+def test_means_keep_their_range():
+    X = np.arange(6.0)[:, None]
+    machine = KernelNeighborsRegressor(3, kernel="linear").fit(X, np.full(6, 0.1))
+    assert (machine.predict(X) == 0.1).all()
+    machine = KernelNeighborsRegressor(6, kernel="linear").fit(X, [1e308, -1e308] * 3)
+    assert np.isfinite(machine.predict(X)).all()
+
+
+def test_neighbours_of_strings_and_given_values_have_means():
+    words, y = ["abab", "abba", "bbbb", "bbba"], [0.0, 0.0, 1.0, 2.0]
+    machine = KernelNeighborsRegressor(2, kernel=Spectrum(2)).fit(words, y)
+    assert machine.predict(["ababab", "bbbbb"]).tolist() == [0.0, 1.5]
+    K = gram_matrix(Spectrum(2), words)
+    given = KernelNeighborsRegressor(2, kernel="precomputed").fit(K, y)
+    np.testing.assert_array_equal(given.predict(K), machine.predict(words))
+    frame = pd.DataFrame({"word": words, "x": [0.0, 9.0, 0.0, 9.0]})
+    mixed = KernelNeighborsRegressor(1, kernel=Spectrum(2).on("word") + RBF(1.0).on("x")).fit(frame, y)
+    np.testing.assert_array_equal(mixed.predict(frame), y)
+
+
+def test_a_model_file_holds_rows_whose_target_is_zero(tmp_path):
+    X, y = TABLES["3 classes"][0][:40], np.where(np.arange(40) % 3, 0.0, 5.0)
+    machine = KernelNeighborsRegressor(3, weights="distance").fit(X, y)
+    save_model(tmp_path / "votes.mercer", machine)
+    model = load_model(tmp_path / "votes.mercer")
+    np.testing.assert_array_equal(model.predict(X + 0.1), machine.predict(X + 0.1))
+    part = model.parts[0]
+    lacking = replace(
+        model,
+        support_rows=model.support_rows[1:],
+        support_vectors=model.support_vectors.rows(np.arange(1, 40)),
+        parts=(replace(part, support=part.support[:-1], beta=part.beta[1:]),),
+    )
+    with pytest.raises(ValueError, match="uses all 40 training rows, and it names 39"):
+        save_model(tmp_path / "lacking.mercer", lacking)
+
+
 MACHINES = {
     "SVC": SVC(),
     "NuSVC": NuSVC(nu=0.3),
@@ -106,6 +162,7 @@ MACHINES = {
     "KernelLogisticRegression": KernelLogisticRegression(),
     "ParzenClassifier": ParzenClassifier(),
     "KernelNeighborsClassifier": KernelNeighborsClassifier(),
+    "KernelNeighborsRegressor": KernelNeighborsRegressor(),
 }
 
 

@@ -24,6 +24,7 @@ from mercer import (
     five_by_two_cv,
     leave_one_out,
     nested_cross_validate,
+    plan,
     theory,
     tune_threshold,
 )
@@ -55,6 +56,7 @@ def results():
     five = five_by_two_cv(SVC(C=1.0), SVC(C=100.0), X, y)
     return {
         "leave-one-out": (left, 150),
+        "plan": (plan(SVC(), X, y), 2),
         "comparison": (folds, 1),
         "five by two": (five, 2),
         "nested": (nested_cross_validate(search, X, y, cv=3), 3),

@@ -41,6 +41,7 @@ from mercer import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
@@ -91,7 +92,7 @@ CLASSIFIERS = [
     PegasosSVC(alpha=1.0),
     RBFNetworkClassifier(n_components=8),
 ]
-REGRESSORS = [SVR(), NuSVR(), QuantileSVR(), KernelRidge(), LinearSVR()]
+REGRESSORS = [SVR(), NuSVR(), QuantileSVR(), KernelRidge(), LinearSVR(), KernelNeighborsRegressor()]
 ids = [repr(machine) for machine in CLASSIFIERS]
 
 

@@ -18,6 +18,7 @@ from mercer import (
     SVR,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
@@ -45,6 +46,7 @@ DEFAULTS = [
     (LogisticRegression(), {"C"}),
     (KernelLogisticRegression(), {"prior_variance", "gamma"}),
     (KernelNeighborsClassifier(), {"n_neighbors", "gamma"}),
+    (KernelNeighborsRegressor(), {"n_neighbors", "gamma"}),
     (ParzenClassifier(), {"gamma"}),
     (PIPELINE, {"svc__C", "svc__gamma"}),
 ]

@@ -58,6 +58,7 @@ ESTIMATORS = {
     "KernelPerceptron": lambda: mercer.KernelPerceptron(kernel="linear", max_passes=1).fit(X, Y),
     "GradientKernelSVC": lambda: mercer.GradientKernelSVC(max_iter=1).fit(X, Y),
     "KernelNeighborsClassifier": lambda: mercer.KernelNeighborsClassifier(kernel="precomputed").fit(ASYMMETRIC, Y),
+    "KernelNeighborsRegressor": lambda: mercer.KernelNeighborsRegressor(kernel="precomputed").fit(ASYMMETRIC, Y),
     "ParzenClassifier": lambda: mercer.ParzenClassifier(kernel="precomputed").fit(ASYMMETRIC, Y),
     "Nystroem": lambda: mercer.Nystroem(n_components=8, **SIGMOID).fit(X),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.svm
 from sklearn.base import BaseEstimator, clone, is_classifier, is_outlier_detector, is_regressor
@@ -21,6 +22,7 @@ from mercer import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     KernelSearchCV,
@@ -73,7 +75,11 @@ WEIGHTED = {
     "RBFNetworkClassifier, drawn": RBFNetworkClassifier(12, centers="random", machine=LogisticRegression(tol=1e-10)),
     "GradientKernelSVC": GradientKernelSVC(tol=1e-7),
 }
-UNWEIGHTED = {"KernelPerceptron": KernelPerceptron(), "KernelNeighborsClassifier": KernelNeighborsClassifier()}
+UNWEIGHTED = {
+    "KernelPerceptron": KernelPerceptron(),
+    "KernelNeighborsClassifier": KernelNeighborsClassifier(),
+    "KernelNeighborsRegressor": KernelNeighborsRegressor(),
+}
 MACHINES = WEIGHTED | UNWEIGHTED
 # Permitted difference of decision values: it is bounded by the square root of the gap.
 CLOSE = {"GradientKernelSVC": 2e-2}
@@ -213,7 +219,7 @@ def test_class_weights_are_weights(name):
 
 def test_every_classifier_takes_class_weights():
     classifiers = [machine for machine in MACHINES.values() if is_classifier(machine)]
-    assert {type(machine) for machine in classifiers} > {type(machine) for machine in UNWEIGHTED.values()}
+    assert {type(machine) for machine in classifiers} > {KernelPerceptron, KernelNeighborsClassifier}
     assert all("class_weight" in machine.get_params(deep=False) for machine in classifiers)
 
 
@@ -380,6 +386,32 @@ def test_classes_are_of_one_kind():
         ValueError, match=r"y must hold classes of one kind, .* got int in row 0 and text in row 1\. Convert"
     ):
         SVC().fit(X[:4], np.array([0, "a", 1, "b"], dtype=object))
+
+
+WITH_LABELS = {
+    "search": lambda X, y: KernelSearchCV(SVC(), {"C": [1.0, 2.0]}, cv=2).fit(X, y),
+    "search by leave-one-out": lambda X, y: KernelSearchCV(SVC(), {"C": [1.0]}, cv="leave_one_out").fit(X, y),
+    "nested": lambda X, y: mercer.nested_cross_validate(KernelSearchCV(SVC(), {"C": [1.0]}, cv=2), X, y, cv=2),
+    "compare": lambda X, y: mercer.compare(SVC(), SVC(C=2.0), X, y, cv=2),
+    "five by two": lambda X, y: mercer.five_by_two_cv(SVC(), SVC(C=2.0), X, y),
+    "leave-one-out": lambda X, y: mercer.leave_one_out(SVC(), X, y),
+    "sealed split": lambda X, y: mercer.SealedSplit(X, y),
+    "study": lambda X, y: mercer.study(X, y),
+    "study of a column": lambda X, y: mercer.study({"x": X[:, 0], "kind": y}, "kind"),
+    "doctor": lambda X, y: mercer.doctor(X, y),
+    "model": lambda X, y: mercer.fit_model({"x": X[:, 0], "kind": y}, "kind", SVC()),
+    "alignment": lambda X, y: mercer.alignment("linear", y, X),
+}
+
+
+@pytest.mark.parametrize("name", WITH_LABELS)
+def test_labels_of_several_kinds_are_refused_everywhere(name):
+    for y in (["a", 1] * 20, pd.Series(["a", 1] * 20, dtype="category")):
+        with pytest.raises(ValueError, match=r"classes of one kind, .* text in row 0 and int in row 1\. Convert them"):
+            WITH_LABELS[name](X[:40], y)
+    for y in ([("a", 1), ("b", 2)] * 20, [frozenset("a"), frozenset("b")] * 20, pd.Series([("a",), ("b",)] * 20)):
+        with pytest.raises(ValueError, match=r"(got the (tuple|frozenset) .* in row 0 of|a cell of type)"):
+            WITH_LABELS[name](X[:40], y)
 
 
 @pytest.mark.parametrize("name", [name for name, machine in MACHINES.items() if is_classifier(machine)])

@@ -1,5 +1,6 @@
 """Every public name of the library, and where it is defined: type checkers and `__init__.py` read this list."""
 
+from mercer import approximate as approximate
 from mercer import certificates as certificates
 from mercer import data as data
 from mercer import estimators as estimators
@@ -17,6 +18,7 @@ from mercer import solvers as solvers
 from mercer import specs as specs
 from mercer import theory as theory
 from mercer._version import __version__ as __version__
+from mercer.approximate import Landmarks as Landmarks
 from mercer.certificates.certificate import Certificate as Certificate
 from mercer.certificates.status import IndefiniteKernelWarning as IndefiniteKernelWarning
 from mercer.certificates.status import InseparableError as InseparableError
@@ -29,6 +31,7 @@ from mercer.estimators import SVR as SVR
 from mercer.estimators import GradientKernelSVC as GradientKernelSVC
 from mercer.estimators import KernelLogisticRegression as KernelLogisticRegression
 from mercer.estimators import KernelNeighborsClassifier as KernelNeighborsClassifier
+from mercer.estimators import KernelNeighborsRegressor as KernelNeighborsRegressor
 from mercer.estimators import KernelPerceptron as KernelPerceptron
 from mercer.estimators import KernelRidge as KernelRidge
 from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
@@ -76,6 +79,7 @@ from mercer.model_selection.comparison import five_by_two_cv as five_by_two_cv
 from mercer.model_selection.comparison import paired_difference as paired_difference
 from mercer.model_selection.leave_one_out import leave_one_out as leave_one_out
 from mercer.model_selection.nested import nested_cross_validate as nested_cross_validate
+from mercer.model_selection.plan import plan as plan
 from mercer.model_selection.sealed_split import SealedSplit as SealedSplit
 from mercer.model_selection.search.grids import rule_of_thumb_grid as rule_of_thumb_grid
 from mercer.model_selection.search.kernel_search import KernelSearchCV as KernelSearchCV

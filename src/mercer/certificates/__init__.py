@@ -1,5 +1,7 @@
 """Optimality certificates: computed from the problem, the kernel and the point, apart from any solver."""
 
+from mercer.certificates.approximation import ApproximateCertificate as ApproximateCertificate
+from mercer.certificates.approximation import Distance as Distance
 from mercer.certificates.certificate import LARGE_GAP as LARGE_GAP
 from mercer.certificates.certificate import Certificate as Certificate
 from mercer.certificates.certificate import combine as combine

@@ -7,7 +7,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.gram.rows.sweeps import transposed_times
 from mercer.gram.rows.table_rows import RowNumbers
-from mercer.problems.linear import Bias, LinearProblem
+from mercer.problems.linear import Bias, LinearProblem, Part
 from mercer.problems.smooth_terms import SmoothTerms
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -23,8 +23,7 @@ def dual_point(
     It costs a sweep with the l1 penalty; see :func:`make_feasible`.
     """
     beta = problem.rows.numbers()
-    for part in problem.row_parts():
-        beta[part.block.at] = terms.values(part, z[part.block.at], n_jobs).beta
+    problem.each(_write_coefficients, terms, z, beta, n_jobs, reads_table=False)
     make_feasible(problem, beta, column_lengths, n_jobs)
     return beta
 
@@ -41,16 +40,11 @@ def make_feasible(
     if problem.bias is Bias.FREE:
         _balance(problem, beta)
     if problem.l1_ratio == 1.0:
-        squares = 0.0
-        pull = np.zeros(problem.n_columns)
-        for part in problem.parts():
-            part_beta = beta[part.block.at]
-            squares += float(part_beta @ part_beta)
-            pull += transposed_times(part.block.table, problem.constant, part_beta, n_jobs)
+        squares, pull = problem.total(_length_and_pull, beta, problem.constant, n_jobs)
         pull = without_rounding(problem, pull, pull, pull_errors(problem.rows.n, squares**0.5, column_lengths))
         share = scale_inside(problem, pull)
         if share < 1.0:
-            _scale(problem, beta, share)
+            problem.each(_scale, beta, share, reads_table=False)
 
 
 def rounding_of_sums(n: int) -> float:
@@ -86,27 +80,45 @@ def scale_inside(problem: LinearProblem, pull: FloatArray) -> float:
 def _balance(problem: LinearProblem, beta: RowNumbers) -> None:
     """Scale down the coefficients of the sign with the larger sum so that the sum is 0; see :func:`make_feasible`."""
     bounded = problem.loss.kind.bounded
-    sums, free_sums = np.zeros(2), np.zeros(2)  # of the positive and of the negative coefficients
-    for part in problem.row_parts():
-        part_beta = beta[part.block.at]
-        free = part_beta * (np.abs(part_beta) < part.charges) if bounded else part_beta
-        sums += part_beta[part_beta > 0.0].sum(), -part_beta[part_beta < 0.0].sum()
-        free_sums += free[free > 0.0].sum(), -free[free < 0.0].sum()
+    sums, free_sums = problem.total(_signed_sums, beta, bounded, reads_table=False)
     larger = int(sums[1] > sums[0])
     surplus = float(sums[larger] - sums[1 - larger])
     if surplus == 0.0:
         return
     some = free_sums[larger] > surplus
     share = 1.0 - surplus / float(free_sums[larger]) if some else float(sums[1 - larger] / sums[larger])
-    for part in problem.row_parts():
-        part_beta = beta[part.block.at]
-        chosen = part_beta < 0.0 if larger else part_beta > 0.0
-        if some and bounded:
-            chosen &= np.abs(part_beta) < part.charges
-        beta[part.block.at] = np.where(chosen, share * part_beta, part_beta)
+    problem.each(_scale_sign, beta, share, bool(larger), some and bounded, reads_table=False)
 
 
-def _scale(problem: LinearProblem, beta: RowNumbers, share: float) -> None:
+def _write_coefficients(part: Part, terms: SmoothTerms, z: RowNumbers, beta: RowNumbers, n_jobs: int | None) -> None:
+    beta[part.block.at] = terms.values(part, z[part.block.at], n_jobs).beta
+
+
+def _length_and_pull(part: Part, beta: RowNumbers, constant: float, n_jobs: int | None) -> tuple[float, FloatArray]:
+    """Return the sum of squares of the coefficients, and the sum of beta_i x_i."""
+    part_beta = beta[part.block.at]
+    return float(part_beta @ part_beta), transposed_times(part.block.table, constant, part_beta, n_jobs)
+
+
+def _signed_sums(part: Part, beta: RowNumbers, bounded: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the sums of the positive and of the negative coefficients, and of those between their bounds."""
+    part_beta = beta[part.block.at]
+    free = part_beta * (np.abs(part_beta) < part.charges) if bounded else part_beta
+    return (
+        np.array([part_beta[part_beta > 0.0].sum(), -part_beta[part_beta < 0.0].sum()]),
+        np.array([free[free > 0.0].sum(), -free[free < 0.0].sum()]),
+    )
+
+
+def _scale_sign(part: Part, beta: RowNumbers, share: float, is_negative: bool, only_free: bool) -> None:
+    """Multiply the coefficients of a sign by `share`, or those of them that are between their bounds."""
+    part_beta = beta[part.block.at]
+    chosen = part_beta < 0.0 if is_negative else part_beta > 0.0
+    if only_free:
+        chosen &= np.abs(part_beta) < part.charges
+    beta[part.block.at] = np.where(chosen, share * part_beta, part_beta)
+
+
+def _scale(part: Part, beta: RowNumbers, share: float) -> None:
     """Multiply the coefficients by `share`."""
-    for part in problem.row_parts():
-        beta[part.block.at] = share * beta[part.block.at]
+    beta[part.block.at] = share * beta[part.block.at]

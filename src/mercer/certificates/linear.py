@@ -15,6 +15,7 @@ from mercer.certificates.examples import margin_of
 from mercer.certificates.kkt import Cases, KKTCases, TubeCases
 from mercer.certificates.quadratic import QuadraticEvidence
 from mercer.certificates.smooth import EvaluatedEvidence, Evaluation, KKTNumbers
+from mercer.cluster import join
 from mercer.data import as_data
 from mercer.data.rows import BLOCK_VALUES
 from mercer.gram import Gram
@@ -24,7 +25,7 @@ from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.kernels import Kernel, Linear
 from mercer.problems import c_svc_each
 from mercer.problems.column_lengths import lengths_of
-from mercer.problems.linear import Bias, LinearProblem
+from mercer.problems.linear import Bias, LinearProblem, Part
 from mercer.problems.losses import SAME, Extremes, Hinge, LinearLoss
 
 OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
@@ -48,7 +49,7 @@ class _Sums(NamedTuple):
     excess: float  # of the losses over their lower bounds by the coefficients: sum of C l(z) + C l*(-beta / C) + beta z
     terms: float  # sum of the sizes of the numbers in `excess`
     mass: float  # sum of |beta|
-    length: float  # Euclidean norm of beta
+    square: float  # sum of squares of beta
     rounding: float  # of `excess` apart from the losses, from the rounding errors of the decision values
     of_losses: float  # the rounding error of the losses, which appears in the primal objective alone
     deviation: float  # rounding error of the decision values in float64, even if sums are exact
@@ -59,6 +60,20 @@ class _Sums(NamedTuple):
     v: FloatArray  # sum of beta_i x_i, (q,)
     v_low: FloatArray  # what is to be added to v
     error: FloatArray | None  # of v + v_low, if sums are exact
+
+    @property
+    def length(self) -> float:
+        """Euclidean norm of beta."""
+        return self.square**0.5
+
+    def joined(self, other: _Sums) -> _Sums:
+        """Return the sums over two sets of rows."""
+        largest = {name: max(getattr(self, name), getattr(other, name)) for name in ("deviation", "infeasibility")}
+        return _Sums(*(join(one, two) for one, two in zip(self, other, strict=True)))._replace(
+            **largest,
+            margin=min(self.margin, other.margin),
+            conditions=None if self.conditions is None else self.conditions.joined(other.conditions),
+        )
 
     @property
     def stretch(self) -> float:
@@ -346,66 +361,79 @@ def evaluate_each(evidences: Sequence[LinearEvidence], n_jobs: int | None = None
 
 def _sums(evidence: LinearEvidence, products: Products | None, *, independent: bool) -> _Sums:
     """Return the sums of a sweep; all of them are 0 for rows whose charge is 0."""
-    problem, w, beta = evidence.problem, evidence.w, evidence.beta
-    loss, q, constant = problem.loss, problem.n_columns, problem.constant
-    v: Any = np.zeros((2, q), dtype=np.longdouble if independent else np.float64)
-    squares, error = np.zeros(q), np.zeros(q) if evidence.is_exact else None
-    numbers = np.zeros(6)  # loss, of_targets, excess, terms, mass, length²
-    infeasibility = rounding = of_losses = largest_deviation = 0.0
-    is_hard, margin = np.isinf(problem.C), float("inf")
+    sums: _Sums = evidence.problem.total(_sums_of_part, evidence, products, independent)
+    return sums._replace(v=sums.v.astype(np.float64), v_low=sums.v_low.astype(np.float64))
+
+
+def _sums_of_part(part: Part, evidence: LinearEvidence, products: Products | None, independent: bool) -> _Sums:
+    """Return the sums of a block of rows; with `independent`, v is in longdouble."""
+    problem, w = evidence.problem, evidence.w
+    loss, constant = problem.loss, problem.constant
+    numbers = np.zeros(6)  # loss, of_targets, excess, terms, mass, square
+    infeasibility, is_hard, margin = 0.0, np.isinf(problem.C), float("inf")
     conditions: Extremes | None = Extremes()
-    for part in problem.parts():
-        table, y, charge = part.block.table, part.targets, part.charges
-        part_beta = np.asarray(beta[part.block.at], dtype=np.float64)
-        near = np.empty(part_beta.shape)
-        for rows in _tiles(part_beta.size):
-            near[rows] = loss.feasible(part_beta[rows], y[rows], charge[rows])
-            infeasibility = max(infeasibility, float(np.abs(part_beta[rows] - near[rows]).max(initial=0.0)))
-        own_squares = column_squares(table, constant) if independent else part.block.squares(constant)
-        squares += own_squares
-        low = np.zeros(y.shape)
-        if error is not None:
-            more = None if evidence.low is None else _second(loss, evidence.low[part.block.at], near, y, charge)
-            product_sums = exact_products(table, constant, w, near, more)
-            z, low, sums = product_sums.z, product_sums.z_low, np.array([product_sums.v, product_sums.v_low])
-            error += product_sums.error
-        elif products is not None:
-            z, sums = products
-        elif independent:
-            z, sums = long_products(table, constant, w, near)
-        else:
-            z, sums = times(table, constant, w), transposed_times(table, constant, near)
-        v[0] += sums if error is None else sums[0]
-        v[1] += 0.0 if error is None else sums[1]
-        lost = 0.0 if error is None else 4.0 * _EPS**2 * (float(z @ z) ** 0.5 + float(y @ y) ** 0.5)  # of z + low
-        if not loss.classifies:  # the loss depends on z - y only
-            z, y = (z - y) + low, np.zeros(y.shape)
-        deviation = _EPS * float(np.sqrt(z @ z)) + lost
-        of_products = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
-        largest_deviation = max(largest_deviation, deviation + of_products)
-        if error is None:
-            deviation += of_products
-        steepness = length = 0.0
-        for rows in _tiles(part_beta.size):
-            used = np.zeros(charge[rows].size) if is_hard else charge[rows]  # hard margins have no losses
-            numbers += _row_sums(loss, z[rows], near[rows], y[rows], used)
-            if conditions is not None:
-                conditions = conditions.joined(loss.conditions(near[rows], z[rows], y[rows], charge[rows]))
-            if not loss.classifies:
-                step = _EPS * np.abs(part.targets[rows])
-                numbers[1] += float(np.abs(_steepest(loss, z[rows], y[rows], charge[rows], step)) @ step)
-            slopes = np.abs(_steepest(loss, z[rows], y[rows], used, deviation))
-            steepness += float(slopes @ slopes)
-            if is_hard:
-                counted = charge[rows] > 0.0
-                margin = min(margin, float((y[rows] * z[rows])[counted].min(initial=np.inf)) - deviation)
-            length += float(near[rows] @ near[rows])
-        of_losses += steepness**0.5 * deviation
-        rounding += length**0.5 * deviation  # of beta z, which the excess has besides the loss
+    table, y, charge = part.block.table, part.targets, part.charges
+    part_beta = np.asarray(evidence.beta[part.block.at], dtype=np.float64)
+    near = np.empty(part_beta.shape)
+    for rows in _tiles(part_beta.size):
+        near[rows] = loss.feasible(part_beta[rows], y[rows], charge[rows])
+        infeasibility = max(infeasibility, float(np.abs(part_beta[rows] - near[rows]).max(initial=0.0)))
+    squares = column_squares(table, constant) if independent else part.block.squares(constant)
+    low, error = np.zeros(y.shape), None
+    v_low: Any = np.zeros(squares.shape)
+    v: Any
+    if evidence.is_exact:
+        more = None if evidence.low is None else _second(loss, evidence.low[part.block.at], near, y, charge)
+        exact = exact_products(table, constant, w, near, more)
+        z, low, v, v_low, error = exact.z, exact.z_low, exact.v, exact.v_low, exact.error
+    elif products is not None:
+        z, v = products
+    elif independent:
+        z, v = long_products(table, constant, w, near)
+    else:
+        z, v = times(table, constant, w), transposed_times(table, constant, near)
+    lost = 0.0 if error is None else 4.0 * _EPS**2 * (float(z @ z) ** 0.5 + float(y @ y) ** 0.5)  # of z + low
+    if not loss.classifies:  # the loss depends on z - y only
+        z, y = (z - y) + low, np.zeros(y.shape)
+    deviation = _EPS * float(np.sqrt(z @ z)) + lost
+    of_products = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(squares[w != 0.0]))
+    largest_deviation = deviation + of_products
+    if error is None:
+        deviation += of_products
+    steepness = length = 0.0
+    for rows in _tiles(part_beta.size):
+        used = np.zeros(charge[rows].size) if is_hard else charge[rows]  # hard margins have no losses
+        numbers += _row_sums(loss, z[rows], near[rows], y[rows], used)
+        if conditions is not None:
+            conditions = conditions.joined(loss.conditions(near[rows], z[rows], y[rows], charge[rows]))
+        if not loss.classifies:
+            step = _EPS * np.abs(part.targets[rows])
+            numbers[1] += float(np.abs(_steepest(loss, z[rows], y[rows], charge[rows], step)) @ step)
+        slopes = np.abs(_steepest(loss, z[rows], y[rows], used, deviation))
+        steepness += float(slopes @ slopes)
+        if is_hard:
+            counted = charge[rows] > 0.0
+            margin = min(margin, float((y[rows] * z[rows])[counted].min(initial=np.inf)) - deviation)
+        length += float(near[rows] @ near[rows])
     total, of_targets, excess, terms, mass, square = (float(number) for number in numbers)
-    high, second = v.astype(np.float64)
-    ends = rounding, of_losses, largest_deviation, infeasibility, margin, conditions, squares, high, second, error
-    return _Sums(total, of_targets, excess, terms, mass, square**0.5, *ends)
+    return _Sums(
+        loss=total,
+        of_targets=of_targets,
+        excess=excess,
+        terms=terms,
+        mass=mass,
+        square=square,
+        rounding=length**0.5 * deviation,  # of beta z, which the excess has besides the loss
+        of_losses=steepness**0.5 * deviation,
+        deviation=largest_deviation,
+        infeasibility=infeasibility,
+        margin=margin,
+        conditions=conditions,
+        squares=squares,
+        v=v,
+        v_low=v_low,
+        error=error,
+    )
 
 
 def _second(loss: LinearLoss, low: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from reprlib import repr as shortened
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -137,8 +138,9 @@ def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
     Raises
     ------
     ValueError
-        If there are more or fewer than `n`, or some are missing.
+        If there are more or fewer than `n`, some are missing, or they are tuples or of several kinds.
     """
+    refuse_mixed_labels(name, values)
     array = np.asarray(values)
     if array.ndim != 1 or len(array) != n:
         raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {array.shape}.")
@@ -150,3 +152,47 @@ def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
             f"{array[missing[0]]}{more}. Leave such rows out."
         )
     return array
+
+
+def is_missing_cell(cell: Any) -> bool:
+    """Return whether a cell is None, NaN, or the missing value of a data frame."""
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
+
+
+def refuse_mixed_labels(name: str, labels: Any) -> None:
+    """Refuse labels that are tuples or other containers, and text beside other labels, which NumPy makes into text.
+
+    Raises
+    ------
+    ValueError
+        If there are such labels; the message names the rows and says how to convert them.
+    """
+    dtype = str(getattr(labels, "dtype", "")).lower()
+    is_list = isinstance(labels, (list, tuple))
+    if not is_list and dtype not in ("object", "category"):
+        return
+    if dtype == "object" and np.ndim(labels) != 1:
+        return
+    first_of: dict[str, int] = {}
+    for row, label in enumerate(labels):
+        if isinstance(label, _CONTAINERS) or (isinstance(label, (list, np.ndarray)) and not is_list):
+            is_one = isinstance(label, (tuple, list)) and len(label) == 1
+            joined = "[label[0] for label in y]" if is_one else '["-".join(map(str, label)) for label in y]'
+            raise ValueError(
+                f"a label must be a number or a text, got the {type(label).__name__} {shortened(label)} in row {row} "
+                f"of {name}. Make one label of each, as in {joined.replace('in y', f'in {name}')}, or fit a machine "
+                "for each part, as MultiOutputClassifier of scikit-learn does."
+            )
+        kind = "text" if isinstance(label, str) else type(label).__name__
+        if kind not in first_of and not is_missing_cell(label):
+            first_of[kind] = row
+    if "text" in first_of and len(first_of) > 1:
+        kinds = [f"{kind} in row {row}" for kind, row in first_of.items()]
+        raise ValueError(
+            f"{name} must hold classes of one kind, all numbers or all text, got {' and '.join(kinds)}. Convert them "
+            f"first, as in [str(label) for label in {name}]."
+        )
+
+
+_CONTAINERS = (set, frozenset, dict, tuple)
+"""Types that are no labels: NumPy would make them into several columns, or compare them by inclusion."""

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
+from mercer.data.bit_rows import BitRows
 from mercer.data.rows import Vectors
 from mercer.data.vectors import CSR, Dense, same_features, without_empty_columns
 
@@ -115,12 +116,16 @@ def row_sums(rows: Vectors) -> FloatArray:
 
 def least_entry(rows: Vectors) -> float:
     """Return the smallest entry, or 0 if all entries are positive."""
+    if isinstance(rows, BitRows):
+        return 0.0
     stored = rows.stored.data if sp.issparse(rows.stored) else rows.stored
     return float(np.min(stored, initial=0.0))
 
 
 def least_positive_entry(rows: Vectors) -> float:
     """Return the smallest positive entry, or infinity if no entry is positive."""
+    if isinstance(rows, BitRows):
+        return 1.0
     stored = rows.stored.data if sp.issparse(rows.stored) else rows.stored
     return float(np.min(stored, initial=np.inf, where=stored > 0.0))
 

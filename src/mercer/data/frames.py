@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.data.checks import MAX_EXACT, fits_float64
+from mercer.data.checks import MAX_EXACT, fits_float64, refuse_mixed_labels
+from mercer.data.mixed_rows import frame_columns
 from mercer.data.table import Table, TableError, TableWarning, is_number, is_whole, text_column, whole_numbers
 from mercer.data.user_warnings import warn_user
 
@@ -73,6 +75,30 @@ _NESTED = (bytes, dict, list, tuple, set, frozenset, np.ndarray)
 """Types of cells of pandas that are neither numbers nor text."""
 
 
+def refuse_mixed_column(frame: Any, name: Any) -> None:
+    """Refuse a column of a table in memory that holds text beside numbers, or tuples; a table would make it all text.
+
+    Parameters
+    ----------
+    frame : data frame, dict or anything else
+        Only data frames and dicts of columns are checked.
+    name : str
+        The column with the labels.
+
+    Raises
+    ------
+    TableError
+        If labels are of several kinds.
+    """
+    columns = None if isinstance(frame, str | PathLike | Table) else frame_columns(frame)
+    if columns is None or name not in columns:
+        return
+    try:
+        refuse_mixed_labels(name, nw.to_native(columns[name], pass_through=True))
+    except ValueError as error:
+        raise TableError(str(error).rstrip(".")) from error
+
+
 def _remedy(value: Any) -> str:
     """Return what to write in place of a value that is no table."""
     if hasattr(value, "collect"):
@@ -105,7 +131,7 @@ def _cells_of(name: str, column: Any) -> list[Any]:
     listed = getattr(column, "to_pylist", None) or getattr(column, "tolist", None)
     cells = list(column) if listed is None else listed()
     for cell in cells:
-        if isinstance(cell, list | dict | tuple | set | bytes | np.ndarray):
+        if isinstance(cell, _NESTED):
             kind = type(cell).__name__
             raise TableError(f"column {name!r} must hold numbers or text, got a cell of type {kind}", "unpack it")
     return [None if cell is None or cell != cell else cell for cell in cells]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from mercer.data.checks import Rows, row_index
+from mercer.data.checks import Rows, is_missing_cell, row_index
 from mercer.data.phrasing import listing
 from mercer.data.precomputed import Precomputed
 from mercer.data.rows import Data, Vectors
@@ -206,7 +206,7 @@ def cells_of(column: Any) -> Cells:
     cells = column.tolist() if isinstance(column, np.ndarray) and column.ndim == 1 else list(column)
     array = np.empty(len(cells), dtype=object)
     for row, cell in enumerate(cells):
-        array[row] = None if _is_missing(cell) else cell
+        array[row] = None if is_missing_cell(cell) else cell
     if len(cells) and all(isinstance(cell, (int, float, np.number)) or cell is None for cell in cells):
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
     return array
@@ -218,7 +218,3 @@ def _are_all_numbers(cells: Cells) -> bool | None:
         return None if cells.dtype.kind == "f" and np.isnan(cells).all() else True
     present = [isinstance(cell, (int, float, np.number)) for cell in cells if cell is not None]
     return None if not present or any(present) else False
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)

@@ -54,6 +54,12 @@ class Dense(Vectors):
             return _converted(CSR(sp.csr_array(self.array)))
         return _same_kind(self, other)
 
+    def of_sparse(self, rows: CSR) -> Dense:
+        """Return a copy of sparse rows in the format of these rows."""
+        made = Dense(rows.matrix.toarray())
+        made.copied_bytes = made.nbytes
+        return made
+
     def followed_by(self, other: Data) -> Dense:
         """Return a copy of these rows followed by the rows of `other`."""
         below = _rows_below(self, other)
@@ -178,9 +184,7 @@ class CSR(Vectors):
 
     def like(self, other: Data) -> Vectors:
         """Return these rows in the format of `other` (dense or CSR)."""
-        if isinstance(other, Dense):
-            return _converted(Dense(self.matrix.toarray()))
-        return _same_kind(self, other)
+        return other.of_sparse(self) if isinstance(other, Dense) else _same_kind(self, other)
 
     def followed_by(self, other: Data) -> CSR:
         """Return a copy of these rows followed by the rows of `other`."""

@@ -11,6 +11,7 @@ from mercer.estimators.linear_svc import LinearSVC as LinearSVC
 from mercer.estimators.linear_svr import LinearSVR as LinearSVR
 from mercer.estimators.logistic import LogisticRegression as LogisticRegression
 from mercer.estimators.neighbours import KernelNeighborsClassifier as KernelNeighborsClassifier
+from mercer.estimators.neighbours import KernelNeighborsRegressor as KernelNeighborsRegressor
 from mercer.estimators.nu_svc import NuSVC as NuSVC
 from mercer.estimators.nu_svr import NuSVR as NuSVR
 from mercer.estimators.one_class_svm import OneClassSVM as OneClassSVM

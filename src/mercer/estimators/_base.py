@@ -120,6 +120,7 @@ class Iterated:
     verbose: int
     callback: Callable[[Progress], object] | None
     _search: Interruption | None = None  # the interruption of the search that this fit belongs to
+    _forecasts = True  # False for pilots, which do not forecast their own time
 
     def _control(self) -> Control:
         """Return the limits, the callback and the interruption of one fit."""

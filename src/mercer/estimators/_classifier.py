@@ -16,6 +16,7 @@ from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice
 from mercer.estimators._dual import DualMachine
 from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._pilots import warn_if_too_long
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.gram import CachePolicy, Gram
 from mercer.multiclass import training
@@ -64,6 +65,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         labels = read_labels(y, sample_weight, self.class_weight, data.n, classes, groups)
         classes, codes, rows = labels.classes, labels.codes, labels.rows
         penalties = labels.penalties(C)
+        control = control.after(warn_if_too_long(self, X, y, sample_weight, data.n), 0)
 
         kernel = spec.resolve(data, labels.uneven_weights)
         # The joint machine reads each row of the Gram matrix once for each class, so caching is worthwhile.

@@ -24,6 +24,7 @@ from mercer.data.arguments import check_flag
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import GO_ON, Iterated, KernelMachine, say
 from mercer.estimators._neighbours import Prototypes
+from mercer.estimators._pilots import warn_if_too_long
 from mercer.estimators._validation import (
     check_sample_weight,
     check_targets,
@@ -307,6 +308,8 @@ class SingleMachine(DualMachine):
         if not isinstance(machine_spec, QuadraticSpec):
             machine_spec = machine_spec(weights[rows])
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
+        if earlier is None:
+            control = control.after(warn_if_too_long(self, X, y, sample_weight, data.n), 0)
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         gram = self._gram(kernel, data, rows)
         problem = machine_spec.problem(targets[rows], machine_spec.C * weights[rows], gram)

@@ -32,15 +32,17 @@ from mercer.data import (
     looks_structured,
 )
 from mercer.data.arguments import NUMBER, check_flag, check_number
-from mercer.data.checks import FLOATS, refuse_mask
+from mercer.data.checks import FLOATS, is_missing_cell, refuse_mask, refuse_mixed_labels
 from mercer.estimators._remedies import hint_on_columns, refuse_one_dimension
 from mercer.kernels import Kernel
 from mercer.kernels.column_parts import mixed_rows, symbols_of_table
+from mercer.kernels.kernel import numbers_of
 
 SomeData = TypeVar("SomeData", bound=Data)
 
 _COLUMNS_OF_TIMES = (nw.Date, nw.Datetime, nw.Duration)
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_BITS_AND_COUNTS = tuple(np.dtype(code) for code in np.typecodes["AllInteger"] + "?")  # of kernels that pack bits
 _WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"
 _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or this large, is worth a hint
 
@@ -72,6 +74,9 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         return _check_objects(estimator, X, kernel, ObjectRows, reset=reset, y=y)
     if kernel.takes_values:
         return _finite(estimator, Precomputed(table_of_numbers(estimator, X, reset=reset, y=y)))
+    if kernel.takes_fingerprints:
+        table = table_of_numbers(estimator, X, reset=reset, y=y, types=(*FLOATS, *_BITS_AND_COUNTS))
+        return _finite(estimator, numbers_of(kernel, table))
     return check_table(estimator, X, reset=reset, y=y)
 
 
@@ -146,7 +151,7 @@ def table_of_numbers(
     *,
     reset: bool,
     y: Any,
-    types: Sequence[type] = (np.float64, np.float32),
+    types: Sequence[Any] = (np.float64, np.float32),
     in_order: bool = False,
 ) -> Any:
     """Return `X` as an array or a CSR matrix of numbers that may be infinite, after scikit-learn's checks.
@@ -288,7 +293,7 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
     values = np.asarray(None if isinstance(y, str) else y)
     tags = get_tags(estimator)
     if tags.estimator_type == "classifier":
-        _refuse_mixed_labels(y)
+        refuse_mixed_labels("y", y)
     if values.ndim == 2 and values.shape[1] > 1 and not tags.target_tags.multi_output:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {values.shape} instead: {type(estimator).__name__} learns "
@@ -304,30 +309,6 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
     refuse_gaps(rows)
     if is_regressor and rows.dtype.kind != "f":
         _refuse_text(rows)
-
-
-def _refuse_mixed_labels(y: Any) -> None:
-    """Refuse labels that are tuples or sets, and text beside other labels, which NumPy would turn into text."""
-    if isinstance(y, str) or not (isinstance(y, (list, tuple)) or str(getattr(y, "dtype", "")) == "object"):
-        return
-    labels = list(y)
-    for row, label in enumerate(labels):
-        if isinstance(label, (set, frozenset, dict)) or (isinstance(label, tuple) and len(label) != 1):
-            raise ValueError(
-                f"a label must be a number or a text, got the {type(label).__name__} {shortened(label)} in row {row}. "
-                'Make one label of each, as in ["-".join(map(str, label)) for label in y], or fit a machine for each '
-                "part, as MultiOutputClassifier of scikit-learn does."
-            )
-    first_of: dict[str, int] = {}
-    for row, label in enumerate(labels):
-        if not _is_missing(label):
-            first_of.setdefault("text" if isinstance(label, str) else type(label).__name__, row)
-    if "text" in first_of and len(first_of) > 1:
-        kinds = [f"{kind} in row {row}" for kind, row in first_of.items()]
-        raise ValueError(
-            f"y must hold classes of one kind, all numbers or all text, got {' and '.join(kinds)}. Convert them first, "
-            "as in [str(label) for label in y]."
-        )
 
 
 def has_plain_labels(y: Any) -> bool:
@@ -398,7 +379,7 @@ def refuse_gaps(rows: Any) -> None:
     elif rows.dtype.kind in "mM":
         bad, what = np.flatnonzero(np.isnat(rows).any(axis=1)), "NaT"
     else:
-        bad = np.flatnonzero([any(map(_is_missing, row)) for row in rows.tolist()])
+        bad = np.flatnonzero([any(map(is_missing_cell, row)) for row in rows.tolist()])
         what = "NaN"
     if bad.size:
         more = f", and {bad.size - 1} more are not" if bad.size > 1 else ""
@@ -420,14 +401,7 @@ def _refuse_dates(rows: Any) -> None:
 def _is_date(value: Any) -> bool:
     """Return whether `value` is a known date, time or time span, of Python, NumPy or a data frame."""
     is_one = isinstance(value, _TIMES) or type(value).__name__ == "Period"
-    return is_one and not _is_missing(value)
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether `value` is None, NaN, or the missing value of a data frame."""
-    if isinstance(value, float):
-        return value != value
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
+    return is_one and not is_missing_cell(value)
 
 
 def _refuse_text(rows: Any) -> None:

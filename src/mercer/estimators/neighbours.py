@@ -1,4 +1,4 @@
-"""Nearest-neighbour classification with the distance of a kernel."""
+"""Nearest-neighbour classification and regression with the distance of a kernel."""
 
 from __future__ import annotations
 
@@ -7,21 +7,64 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mercer._typing import FloatArray
-from mercer.data import Precomputed
+from mercer._typing import FloatArray, IndexArray
+from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators._base import KernelMachine
 from mercer.estimators._neighbours import PROTOTYPES, Prototypes
+from mercer.estimators._validation import check_targets
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels.kernel import restored_rows
-from mercer.solvers.smooth.neighbours import counted_shares
-from mercer.specs import ForKernelNeighborsClassifier
+from mercer.solvers.smooth.neighbours import counted_shares, mean_targets
+from mercer.specs import ForKernelNeighborsClassifier, ForKernelNeighborsRegressor
 
 
-class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
+class KernelNeighbors(KernelMachine):
+    """A machine that stores training rows, and predicts by those that are nearest in the kernel's feature space."""
+
+    memory_limit: int | None = None
+    verbose = 0
+    n_neighbors: int
+    weights: str
+
+    def _check_voting(self) -> tuple[int, bool]:
+        """Return the number of neighbours, and whether they are weighted by 1/distance."""
+        check_whole("n_jobs", self.n_jobs)
+        count = check_count("n_neighbors", self.n_neighbors)
+        return count, check_choice("weights", self.weights, ("uniform", "distance")) == "distance"
+
+    def _store(self, kernel: Kernel, data: Data, chosen: IndexArray, *, by_distance: bool) -> None:
+        """Store the chosen training rows."""
+        if by_distance and data.has_given_values:
+            raise ValueError(
+                "weights='distance' needs k(x, x) of new rows, which given kernel values do not hold: take 'uniform', "
+                "or give the kernel and the rows."
+            )
+        stored_rows = data.rows(chosen)
+        self.kernel_, self.prototype_indices_ = kernel, chosen
+        self._diagonal = kernel.diag(stored_rows)
+        self.X_fit_ = stored_rows.stored if not isinstance(stored_rows, Precomputed) else np.empty((0, 0))
+
+    def _nearest(self, X: Any) -> tuple[FloatArray, IndexArray]:
+        """Return the squared distances of the neighbours that decide the predictions, and their places."""
+        data, of = self._new_rows(X), self._prototypes("all")
+        return self._searched(data, of, min(self.spec_.n_neighbors, of.indices.size))[:2]
+
+    def _default_neighbours(self) -> int:
+        count: int = self.spec_.n_neighbors
+        return count
+
+    def _prototypes(self, which: str) -> Prototypes:
+        if which != "all" and which != getattr(self, "prototypes", "all"):
+            raise ValueError("this machine chose no support vectors: fit it with prototypes='support_vectors'.")
+        rows = None if self.kernel_.takes_values else restored_rows(self.kernel_, self.X_fit_)
+        return Prototypes(rows, self.prototype_indices_, self._diagonal)
+
+
+class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
     """Nearest-neighbour classifier with the distance in the kernel's feature space.
 
     The `n_neighbors` rows with the smallest d(x, z)^2 = k(x, x) + k(z, z) - 2 k(x, z) vote for their classes. With
@@ -89,9 +132,6 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
     (60, 0.97)
     """
 
-    memory_limit: int | None = None
-    verbose = 0
-
     def __init__(
         self,
         n_neighbors: int = 5,
@@ -138,30 +178,20 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
             If a parameter is out of range, `X` holds text, NaN or infinity, or `y` has another length than `X` or holds
             one class only.
         """
-        wanted = check_count("n_neighbors", self.n_neighbors)
-        check_whole("n_jobs", self.n_jobs)
+        count, by_distance = self._check_voting()
         check_choice("prototypes", self.prototypes, PROTOTYPES)
-        check_choice("weights", self.weights, ("uniform", "distance"))
         kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         self.__dict__.pop("svc_", None)
         chosen = labels.rows
         if self.prototypes == "support_vectors":
             self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y, labels.uneven_weights)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
-        stored_rows = data.rows(chosen)
-        by_distance = self.weights == "distance"
-        if by_distance and data.has_given_values:
-            raise ValueError(
-                "weights='distance' needs k(x, x) of new rows, which given kernel values do not hold: take 'uniform', "
-                "or give the kernel and the rows."
-            )
+        self._store(kernel, data, chosen, by_distance=by_distance)
         self.spec_ = ForKernelNeighborsClassifier(
-            n_neighbors=wanted, every_row=self.prototypes == "all", by_distance=by_distance
+            n_neighbors=count, every_row=self.prototypes == "all", by_distance=by_distance
         )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
-        self.kernel_, self.prototype_indices_ = kernel, chosen
-        self._codes, self._diagonal = labels.codes[chosen], kernel.diag(stored_rows)
-        self.X_fit_ = stored_rows.stored if not isinstance(stored_rows, Precomputed) else np.empty((0, 0))
+        self._codes = labels.codes[chosen]
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -188,8 +218,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         -----
         Costs as much as `kneighbors`.
         """
-        data, of = self._new_rows(X), self._prototypes("all")
-        squares, places, _ = self._searched(data, of, min(self.spec_.n_neighbors, of.indices.size))
+        squares, places = self._nearest(X)
         return counted_shares(self._codes[places], self.class_weight_, squares if self.spec_.by_distance else None)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -219,11 +248,124 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         shares = self.predict_proba(X)
         return self.classes_[shares.argmax(axis=1)]
 
-    def _default_neighbours(self) -> int:
-        return self.spec_.n_neighbors
 
-    def _prototypes(self, which: str) -> Prototypes:
-        if which != "all" and which != self.prototypes:
-            raise ValueError("this machine chose no support vectors: fit it with prototypes='support_vectors'.")
-        rows = None if self.kernel_.takes_values else restored_rows(self.kernel_, self.X_fit_)
-        return Prototypes(rows, self.prototype_indices_, self._diagonal)
+class KernelNeighborsRegressor(RegressorMixin, KernelNeighbors):
+    """Nearest-neighbour regression with the distance in the kernel's feature space.
+
+    A prediction is the mean target of the `n_neighbors` rows with the smallest d(x, z)^2 = k(x, x) + k(z, z) -
+    2 k(x, z). The regressor solves no optimisation problem, so it has no certificate.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Number of rows whose targets are averaged. If there are fewer training rows, all of them.
+    weights : {"uniform", "distance"}, default="uniform"
+        "distance" weights each target by 1/distance; the mean at distance 0 is that of the equal rows.
+    kernel, degree, gamma, coef0, n_jobs
+        See :class:`KernelNeighborsClassifier`.
+
+    Attributes
+    ----------
+    prototype_indices_ : ndarray of shape (n,)
+        Indices of the stored training rows: all of them.
+    X_fit_ : ndarray or csr_array of shape (n, p)
+        The stored rows.
+    kernel_ : Kernel
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for invalid parameters or data; the message names the fault.
+
+    Notes
+    -----
+    See :class:`KernelNeighborsClassifier` for scales of columns, symbols, and the cost. `kneighbors` names the
+    neighbours and their distances.
+
+    References
+    ----------
+    Hastie, Tibshirani & Friedman (2009), The elements of statistical learning, section 2.3.2.
+
+    Examples
+    --------
+    >>> from mercer import KernelNeighborsRegressor, Tanimoto
+    >>> molecules, activity = [{1, 2, 3}, {1, 2, 4}, {7, 8}, {7, 8, 9}], [5.0, 5.5, 1.0, 1.5]
+    >>> machine = KernelNeighborsRegressor(2, kernel=Tanimoto()).fit(molecules, activity)
+    >>> machine.predict([{1, 2}, {8, 9}])
+    array([5.25, 1.25])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: str = "uniform",
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> KernelNeighborsRegressor:
+        """Store the training rows and their targets.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        KernelNeighborsRegressor
+            The fitted machine itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, `X` or `y` holds text, NaN or infinity, or `y` has another length than `X`.
+        """
+        count, by_distance = self._check_voting()
+        spec, data = self._training_rows(X, y)
+        targets = check_targets(y)
+        self._store(spec.resolve(data), data, np.arange(data.n), by_distance=by_distance)
+        self.spec_ = ForKernelNeighborsRegressor(n_neighbors=count, by_distance=by_distance)
+        self._targets = targets
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the mean target of the nearest training rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            With ``kernel="precomputed"``, the kernel values between these rows and the training rows, (m, n).
+
+        Returns
+        -------
+        ndarray of shape (m,)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
+
+        Notes
+        -----
+        Costs as much as `kneighbors`.
+        """
+        squares, places = self._nearest(X)
+        return mean_targets(self._targets[places], squares if self.spec_.by_distance else None)

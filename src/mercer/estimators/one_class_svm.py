@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from mercer import specs
+from mercer.approximate import Way
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_share
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._approximate import ApproximatesOneMachine
 from mercer.estimators._contamination import Border, border_of, missing_below
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.estimators._validation import check_sample_weight
@@ -24,7 +26,7 @@ _NEAR_ZERO = 1e-6  # times k(x, x); for smaller kernel values, different rows ha
 _SAME = 1e-12  # times k(x, x); rows whose kernel value differs from k(x, x) by less are equal for the kernel
 
 
-class OneClassSVM(NoveltyDetector):
+class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
     """One-class support vector machine: a region that holds most of the data, solved exactly and certified.
 
     **Solves**, where v_i is the weight of a row,
@@ -53,7 +55,7 @@ class OneClassSVM(NoveltyDetector):
     tol_gap : float or None, default=1e-3
         Largest relative duality gap, in addition to `tol`. If gamma is large, decision values are small compared with
         `tol`, so that `tol` alone allows relative gaps of up to 0.1.
-    max_seconds, memory_limit, warm_start, n_jobs, callback
+    max_seconds, memory_limit, warm_start, n_jobs, callback, approximation
         See :class:`SVC`.
 
     Attributes
@@ -74,6 +76,9 @@ class OneClassSVM(NoveltyDetector):
     solution_, certificate_
         See :class:`SVR`. They describe the machine before `contamination` moved its offset. Their seconds, iterations
         and kernel values, and `n_iter_`, are sums over all trainings.
+    approximation_ : mercer.approximate.ApproximateMachine
+        See :class:`SVC`. With `contamination`, an approximate machine is trained once, with nu = contamination, and
+        only its offset is moved.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -142,6 +147,7 @@ class OneClassSVM(NoveltyDetector):
         warm_start: bool = False,
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
+        approximation: str | Way | None = None,
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -160,6 +166,7 @@ class OneClassSVM(NoveltyDetector):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callback = callback
+        self.approximation = approximation
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
         """Train the machine.
@@ -188,6 +195,8 @@ class OneClassSVM(NoveltyDetector):
             nu = check_share("nu", self.nu, 1.0)
             share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
             machine_spec = specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
+            if (way := self._way()) is not None:
+                return self._fit_by(way, machine_spec, X, sample_weight)
             began = time.perf_counter()
             data = self._train(X, "no_validation", sample_weight, machine_spec)
             self.intercept_ += self._border_error
@@ -215,6 +224,16 @@ class OneClassSVM(NoveltyDetector):
             if not (has_ties and self._warn_of_ties(border, share or 0.0)):
                 self._warn_if_rounding_decides(data, self._rounding)
             return self
+
+    def _fit_by(self, way: Way, machine_spec: specs.ForOneClassSVM, X: Any, sample_weight: Any) -> OneClassSVM:
+        """Train the machine approximately; with `contamination`, only its offset is moved."""
+        data = self._train_by(way, machine_spec, X, "no_validation", sample_weight)
+        if machine_spec.contamination > 0.0:
+            weights = check_sample_weight(sample_weight, data.n)
+            border = border_of(self._scores(data), weights, machine_spec.contamination, data)
+            self.intercept_ = np.array([-border.score])
+        self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
+        return self
 
     def _warn_if_origin_is_among_rows(self) -> bool:
         """Warn if w = 0 is the optimum, and return whether it is: then all rows score 0, and count as inside."""

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mercer import problems, specs
+from mercer.approximate import Way
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice
-from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._approximate import ApproximatesClasses
 from mercer.estimators._labels import Labels, check_classes, class_numbers
 from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
 from mercer.estimators._validation import check_penalty
@@ -23,7 +24,7 @@ from mercer.solvers import Progress
 _LOSSES = ("hinge", "squared_hinge")
 
 
-class SVC(ChangesRows, MarginClassifier):
+class SVC(ApproximatesClasses, ChangesRows):
     """Support vector classifier, solved exactly and certified.
 
     **Solves** for each pair of classes, with y_i = +1 or -1,
@@ -113,6 +114,10 @@ class SVC(ChangesRows, MarginClassifier):
         five folds, without randomness. "auto" means "folds" with more than 45 machines (pairs of classes), with more
         than 2,000 rows for one machine (200 if `multi_class` is "joint"), and for kernels that are not known to be
         positive semidefinite.
+    approximation : {"landmarks"}, Landmarks or None, default=None
+        None trains the exact machine. "landmarks" and :class:`mercer.Landmarks` train an approximate one, for more rows
+        than an exact machine can be trained on: a sum of kernel values of a few rows, with the same loss. Its
+        ``certificate_.distance_to_exact`` bounds how far its objective is above that of the exact machine.
 
     Attributes
     ----------
@@ -164,6 +169,10 @@ class SVC(ChangesRows, MarginClassifier):
         scores of classes; NaN for rows of weight 0.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
         If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
+    approximation_ : mercer.approximate.ApproximateMachine
+        Only with an `approximation`: what was trained, and why (`reason`). There are then no `machines_` and no
+        `solution_`; `support_` are the landmarks, in the order of the draw, `dual_coef_` has one row for each machine,
+        and `n_iter_` is one number for all machines.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
@@ -255,6 +264,7 @@ class SVC(ChangesRows, MarginClassifier):
         callback: Callable[[Progress], object] | None = None,
         calibration: str = "sigmoid",
         calibration_values: str = "auto",
+        approximation: str | Way | None = None,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -282,6 +292,7 @@ class SVC(ChangesRows, MarginClassifier):
         self.callback = callback
         self.calibration = calibration
         self.calibration_values = calibration_values
+        self.approximation = approximation
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> SVC:
         """Train the machine.
@@ -326,6 +337,9 @@ class SVC(ChangesRows, MarginClassifier):
             C, machine_spec = self._asked()
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias)
             self._begin(C, machine_spec)
+            if (way := self._way()) is not None:
+                self._train_by(way, machine_spec, X, y, sample_weight, groups)
+                return self
             self._train(X, y, sample_weight, C, lambda _: duals, groups=groups)
             return self
 
@@ -387,6 +401,7 @@ class SVC(ChangesRows, MarginClassifier):
         -----
         Costs as much as :meth:`forget`. The machine keeps the rows, and pickles them.
         """
+        self._check_exact("partial_fit")
         if not hasattr(self, "kernel_"):
             if classes is None:
                 raise ValueError("classes must name all classes at the first call of partial_fit, got None.")

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from mercer import specs
+from mercer.approximate import Way
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice, check_number
+from mercer.estimators._approximate import ApproximatesOneMachine
 from mercer.estimators._dual import VectorRegressor
 from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
 from mercer.estimators._validation import check_finite_penalty, check_targets
@@ -21,7 +23,7 @@ from mercer.solvers import Progress
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-class SVR(ChangesRows, VectorRegressor):
+class SVR(ApproximatesOneMachine, ChangesRows, VectorRegressor):
     """Support vector regression with the epsilon-insensitive loss, solved exactly and certified.
 
     **Solves**
@@ -52,7 +54,7 @@ class SVR(ChangesRows, VectorRegressor):
         The loss that C multiplies: max(0, |y_i - f(x_i)| - epsilon), or its square.
     fit_intercept : bool, default=True
         Whether the machine has a bias b.
-    tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
+    tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback, approximation
         See :class:`SVC`.
 
     Attributes
@@ -84,6 +86,8 @@ class SVR(ChangesRows, VectorRegressor):
         Two dual variables for each row, trace and status.
     certificate_ : Certificate
         Objectives, duality gap and violation, recomputed in float64 independently of the solver.
+    approximation_ : mercer.approximate.ApproximateMachine
+        See :class:`SVC`.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -140,6 +144,7 @@ class SVR(ChangesRows, VectorRegressor):
         warm_start: bool = False,
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
+        approximation: str | Way | None = None,
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -160,6 +165,7 @@ class SVR(ChangesRows, VectorRegressor):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callback = callback
+        self.approximation = approximation
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
         """Train the machine.
@@ -187,7 +193,11 @@ class SVR(ChangesRows, VectorRegressor):
             If `y` holds dates or times.
         """
         with self._all_or_nothing():
-            self._train(X, y, sample_weight, self._asked())
+            machine_spec, way = self._asked(), self._way()
+            if way is None:
+                self._train(X, y, sample_weight, machine_spec)
+            else:
+                self._train_by(way, machine_spec, X, y, sample_weight)
             self.__dict__.pop("_current_rows", None)
             return self
 
@@ -232,6 +242,7 @@ class SVR(ChangesRows, VectorRegressor):
         -----
         Costs as much as :meth:`forget`. The machine keeps the rows, and pickles them.
         """
+        self._check_exact("partial_fit")
         if not hasattr(self, "kernel_"):
             with self._all_or_nothing():
                 self._train(self._own_rows(X, y), y, sample_weight, self._asked())

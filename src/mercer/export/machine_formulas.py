@@ -11,12 +11,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._version import __version__
-from mercer.estimators import SVDD, KernelNeighborsClassifier, RBFNetworkClassifier
+from mercer.estimators import SVDD, KernelNeighborsClassifier, KernelNeighborsRegressor, RBFNetworkClassifier
 from mercer.estimators._dual import DualMachine
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.estimators._scores import ByLikelihood
+from mercer.estimators.neighbours import KernelNeighbors
 from mercer.export.class_formulas import calibration_formula, likelihood_formula, place_formula, score_formula
 from mercer.export.formula import (
     Input,
@@ -34,7 +35,7 @@ from mercer.export.step_formulas import transformed
 from mercer.export.table_formulas import is_table_model, table_outputs
 from mercer.kernels import RBF, Kernel, Linear, Op
 
-MACHINES = (DualMachine, EveryRowMachine, LinearMachine, KernelNeighborsClassifier, RBFNetworkClassifier)
+MACHINES = (DualMachine, EveryRowMachine, LinearMachine, KernelNeighbors, RBFNetworkClassifier)
 """Machines that have a formula if their kernel has one."""
 
 
@@ -175,7 +176,7 @@ def machine_outputs(machine: Any, row: Node) -> Outputs:
     if isinstance(machine, RBFNetworkClassifier):
         centres = RowFormulas(row).values(machine.kernel_, rows_of(machine.kernel_, machine.centers_))
         return machine_outputs(machine.machine_, centres)
-    if isinstance(machine, KernelNeighborsClassifier):
+    if isinstance(machine, (KernelNeighborsClassifier, KernelNeighborsRegressor)):
         return _neighbour_outputs(machine, row)
     raw, row_formulas = _raw_values(machine, row)
     if isinstance(machine, NoveltyDetector):
@@ -218,7 +219,7 @@ def _novelty_outputs(machine: Any, raw: Node, formulas: RowFormulas) -> Outputs:
     return Outputs(decision, is_not_negative(decision), shared=decision)
 
 
-def _neighbour_outputs(machine: KernelNeighborsClassifier, row: Node) -> Outputs:
+def _neighbour_outputs(machine: KernelNeighborsClassifier | KernelNeighborsRegressor, row: Node) -> Outputs:
     if machine.spec_.by_distance:
         raise NotExportableError("votes by weights='distance' have no formula: export with weights='uniform'.")
     formulas, kernel = RowFormulas(row), machine.kernel_
@@ -227,8 +228,11 @@ def _neighbour_outputs(machine: KernelNeighborsClassifier, row: Node) -> Outputs
         away = pairs(Op.SQDIST, row, prototypes.dense())
     else:
         away = formulas.values(kernel, prototypes) * -2.0 + constant(machine._diagonal)
-    k = machine.classes_.size
-    votes = Votes(k, away, machine._codes, min(machine.spec_.n_neighbors, machine._diagonal.size))
+    count = min(machine.spec_.n_neighbors, machine._diagonal.size)
+    if isinstance(machine, KernelNeighborsRegressor):  # a row votes for itself
+        n = machine._targets.size
+        return Outputs(linear(Votes(n, away, np.arange(n), count), machine._targets[None] / count))
+    votes = Votes(machine.classes_.size, away, machine._codes, count)
     weighted = votes * constant(machine.class_weight_)
     shares = weighted / total(weighted)
     return Outputs(None, place_of_largest(shares), shares, machine.classes_, shares)

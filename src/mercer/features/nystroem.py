@@ -18,8 +18,8 @@ from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import HoldsKernel
 from mercer.estimators._validation import check_rows, check_square
 from mercer.features.feature_map import DenseMap
-from mercer.features.landmarks import SCHEMES
 from mercer.geometry import blocks
+from mercer.geometry.landmarks import SCHEMES
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels.diagnosis import value_roundoff

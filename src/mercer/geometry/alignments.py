@@ -11,8 +11,9 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import type_of_target
 
 from mercer._typing import FloatArray
-from mercer.data import Data
+from mercer.data import Data, refuse_mixed_labels
 from mercer.data import Precomputed as GivenValues
+from mercer.data.checks import checked_length
 from mercer.geometry.matrices import BLOCK_VALUES, KernelLike
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Precomputed, as_kernel, as_rows
@@ -161,6 +162,8 @@ def _side(name: str, value: Any, X: Any, n_jobs: int | None, *, labels: bool) ->
             raise ValueError(f"{name} is a kernel, {value!r}, and needs X, the rows to evaluate it on")
         spec = as_kernel(value)
         return _of_kernel(spec, as_rows(spec, X), n_jobs)
+    if labels:
+        refuse_mixed_labels(name, value)
     array = np.asarray(value)
     if labels and array.ndim == 1:
         return _of_labels(array)
@@ -185,6 +188,8 @@ def _of_kernel(spec: Kernel, rows: Data, n_jobs: int | None) -> _Side:
 def _of_labels(y: npt.NDArray[Any]) -> _Side:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError("labels must be finite, got NaN or infinity")
+    if y.dtype == object:
+        checked_length("labels", y, y.size, "label")
     if type_of_target(y) == "continuous":
         numbers = y.astype(np.float64)
         numbers /= np.abs(numbers).max(initial=0.0) or 1.0  # scaling does not change the alignment

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import final
 
 from mercer._typing import FloatArray
-from mercer.data import Data, Dense, Vectors, as_data
+from mercer.data import BitRows, Data, Dense, Vectors, as_data
 from mercer.data.feature_sums import row_sums
 from mercer.data.lazy import lazy_property
 from mercer.gram.encodings.sparse import SparseForm
@@ -97,6 +97,8 @@ class Layout:
             raise ValueError(f"rows must have {self._widths} features in every table, got {widths}")
         self._widths = widths
         rows = side_by_side(parts)
+        if isinstance(rows, BitRows):
+            rows = Dense(rows.array)
         self._converted[id(data)] = (data, rows)
         return rows
 

@@ -20,6 +20,7 @@ from mercer.data import (
     listing,
     looks_like_fingerprints,
     nearest_names,
+    table_of_bits_or_counts,
     text_hash,
 )
 from mercer.data.mixed_rows import Cells, MatrixColumns, Part, cells_of, frame_columns, is_number_column
@@ -170,14 +171,17 @@ def _read(kernel: Reader, what: str, columns: dict[str, Cells]) -> Data:
     if what == FINGERPRINTS and is_single and cells.size:
         _refuse_missing(kernel, names[0], cells)
         try:
-            return as_data(_bits(cells))
+            return table_of_bits_or_counts(_bits(cells))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{kernel!r} cannot read column {names[0]!r}: {error}") from error
     if what == OBJECTS and is_single:
         return ObjectRows(cells)
     if what == SYMBOLS:
         return as_data(symbols(columns))
-    rows = as_data(np.column_stack([_numbers(kernel, name, one) for name, one in columns.items()]))
+    if what == FINGERPRINTS and cells.ndim > 1 and len(columns) == 1:
+        rows = table_of_bits_or_counts(cells)
+    else:
+        rows = as_data(np.column_stack([_numbers(kernel, name, one) for name, one in columns.items()]))
     problem = rows.finite_problem(names)
     if problem is not None:
         raise ValueError(f"{kernel!r} needs finite numbers, but {problem}. Impute or drop these rows first")
@@ -215,13 +219,15 @@ def _symmetric(name: str, rows: Precomputed) -> Precomputed:
 
 
 def _bits(cells: Cells) -> Any:
-    """Return the fingerprints in a column: one object a row, or rows of bits or counts of equal length."""
-    first = cells[0]
-    if isinstance(first, (list, tuple, np.ndarray)) and not looks_like_fingerprints(list(cells)):
-        lengths = {len(row) for row in cells}
-        if len(lengths) == 1 and all(set(np.asarray(row).ravel().tolist()) <= {0, 1} for row in cells):
-            return np.array([np.asarray(row, dtype=np.float64) for row in cells])
-    return fingerprints(list(cells))
+    """Return the fingerprints in a column: one object a row, or rows of bits, or of numbers that are no columns."""
+    listed = list(cells)
+    if isinstance(listed[0], (list, tuple, np.ndarray)) and not looks_like_fingerprints(listed):
+        rows = [np.asarray(row) for row in listed]
+        if len({row.shape for row in rows}) == 1 and all(
+            row.dtype.kind in "bf" or (row.dtype.kind in "iu" and ((row == 0) | (row == 1)).all()) for row in rows
+        ):
+            return np.array(rows)
+    return fingerprints(listed)
 
 
 def _are_numbers(cells: Cells) -> bool:

@@ -52,9 +52,12 @@ class Tanimoto(_Overlap):
     Notes
     -----
     Between rows of bits, a value costs one instruction for each 512 bits (AVX-512) or few (AVX2, NEON). Other rows cost
-    a minimum for each column, or for each stored entry of sparse rows. It is positive semidefinite: with m the sum of
-    minima and s(x) the sum of a row, 1 / (s(x) + s(z) - m) is the integral of exp(-t s(x)) exp(-t s(z)) exp(t m) over
-    t > 0, which is a mixture of products of kernels; its product with the kernel m is one, too.
+    a minimum for each column, or for each stored entry of sparse rows. A table of booleans, or of integers from 0 to 1,
+    is packed to an eighth of a byte for each entry, and is never copied as numbers.
+
+    It is positive semidefinite: with m the sum of minima and s(x) the sum of a row, 1 / (s(x) + s(z) - m) is the
+    integral of exp(-t s(x)) exp(-t s(z)) exp(t m) over t > 0, which is a mixture of products of kernels; its product
+    with the kernel m is one, too.
 
     References
     ----------

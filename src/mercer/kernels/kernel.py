@@ -15,7 +15,9 @@ import scipy.sparse as sp
 
 from mercer._typing import FloatArray
 from mercer.data import (
+    CSR,
     Data,
+    Dense,
     ObjectRows,
     Structured,
     Vectors,
@@ -25,6 +27,7 @@ from mercer.data import (
     is_table,
     looks_like_fingerprints,
     looks_structured,
+    table_of_bits_or_counts,
 )
 from mercer.data import Precomputed as GivenValues
 from mercer.data.checks import FLOATS
@@ -485,7 +488,12 @@ def restored_rows(kernel: Kernel, stored: Any) -> Data:
     if kernel.is_structured:
         return as_structured(stored)
     is_numbers = sp.issparse(stored) or (isinstance(stored, np.ndarray) and stored.ndim == 2 and stored.dtype in FLOATS)
-    return as_data(stored) if is_numbers or not kernel.takes_any_rows else ObjectRows(stored)
+    return numbers_of(kernel, stored) if is_numbers or not kernel.takes_any_rows else ObjectRows(stored)
+
+
+def numbers_of(kernel: Kernel, table: Any) -> Dense | CSR:
+    """Return a table of numbers as the data that the kernel takes; kernels of fingerprints take packed bits."""
+    return table_of_bits_or_counts(table) if kernel.takes_fingerprints else as_data(table)
 
 
 def as_rows(kernel: Kernel, X: Any) -> Data:
@@ -509,7 +517,7 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
         return as_data(fingerprints(X))
     if kernel.is_structured or looks_structured(X):
         return as_structured(X)
-    rows = GivenValues(X) if kernel.takes_values else as_data(X)
+    rows = GivenValues(X) if kernel.takes_values else numbers_of(kernel, X)
     names = list(getattr(X, "columns", []))
     rows.names = names if names and all(isinstance(name, str) for name in names) else None
     problem = rows.finite_problem(rows.names)

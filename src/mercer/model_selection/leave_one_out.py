@@ -304,9 +304,11 @@ def values_without_each_row(
     with Interruption() as interruption, reported(verbose, callback) as report:
         monitor = PassMonitor(interruption, max_seconds, report)
         if isinstance(machine, TrainedLinearMachine):
-            result = _of_linear(machine, np.asarray(y), fit_seconds, monitor)
+            result = _of_linear(machine, np.ravel(y), fit_seconds, monitor)
         else:
-            result = _followed(machine, grams[-1].afresh(), y, fit_seconds, monitor, errors_only=what == "errors")
+            targets = y if y is None else np.ravel(y)
+            matrix = grams[-1].afresh()
+            result = _followed(machine, matrix, targets, fit_seconds, monitor, errors_only=what == "errors")
     if result.stopped:
         warn_user(
             f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.cluster import Largest
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.problems.linear import LinearProblem
 
@@ -14,10 +17,7 @@ _LARGEST_SUM = 1e140  # largest sum of C times the values of a column, whose squ
 
 def column_lengths(problem: LinearProblem | JointLinearProblem) -> FloatArray:
     """Return the Euclidean length of each column, or an upper bound if its square overflows, (q,)."""
-    squares = np.zeros(problem.n_columns)
-    for part in problem.parts():
-        squares += part.block.squares(problem.constant)
-    return lengths_of(problem, squares)
+    return lengths_of(problem, problem.total(_squares, problem.constant))
 
 
 def lengths_of(problem: LinearProblem | JointLinearProblem, squares: FloatArray) -> FloatArray:
@@ -25,16 +25,24 @@ def lengths_of(problem: LinearProblem | JointLinearProblem, squares: FloatArray)
     if np.isfinite(squares).all():
         return np.sqrt(squares)
     largest = np.zeros(problem.n_columns)
-    for part in problem.parts():
-        table = part.block.table
-        if not table.shape[0]:
-            continue
-        high, low = table.max(axis=0), table.min(axis=0)
-        if not isinstance(table, np.ndarray):
-            high, low = high.toarray().ravel(), low.toarray().ravel()
-        largest_abs = np.maximum(high.astype(np.float64), -low.astype(np.float64))
-        largest[: problem.rows.p] = np.maximum(largest[: problem.rows.p], largest_abs)
+    largest[: problem.rows.p] = problem.total(_largest).value
     return np.where(np.isfinite(squares), np.sqrt(squares), np.sqrt(problem.rows.n) * largest)
+
+
+def _squares(part: Any, constant: float) -> FloatArray:
+    squares: FloatArray = part.block.squares(constant)
+    return squares
+
+
+def _largest(part: Any) -> Largest:
+    """Return the largest absolute value of each column, (p,)."""
+    table = part.block.table
+    if not table.shape[0]:
+        return Largest(np.zeros(table.shape[1]))
+    high, low = table.max(axis=0), table.min(axis=0)
+    if not isinstance(table, np.ndarray):
+        high, low = high.toarray().ravel(), low.toarray().ravel()
+    return Largest(np.maximum(high.astype(np.float64), -low.astype(np.float64)))
 
 
 def scales_of(problem: LinearProblem | JointLinearProblem, lengths: FloatArray) -> FloatArray:
@@ -45,7 +53,7 @@ def scales_of(problem: LinearProblem | JointLinearProblem, lengths: FloatArray) 
     ValueError
         If the sum of C times the values of a column may overflow.
     """
-    charge = sum(float(part.charges.sum()) for part in problem.row_parts())
+    charge = problem.total_charge
     sizes = lengths / max(1, problem.rows.n) ** 0.5
     if charge > 0.0 and not (lengths <= _LARGEST_SUM / max(1.0, charge)).all():
         worst = int(np.argmax(lengths))

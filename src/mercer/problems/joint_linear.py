@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.gram.rows.table_rows import Block, LinearRows, charges_of
+from mercer.problems.row_sums import SumsOverRows
 
 
 class JointPart(NamedTuple):
@@ -21,7 +22,7 @@ class JointPart(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class JointLinearProblem:
+class JointLinearProblem(SumsOverRows):
     """A linear machine of several classes with one loss for each row.
 
     **Solves**
@@ -57,14 +58,13 @@ class JointLinearProblem:
 
     def parts(self) -> Iterator[JointPart]:
         """Return the blocks of rows with their classes and charges."""
-        for block in self.rows.blocks():
-            codes = np.maximum(0, block.labels.astype(np.int64))  # rows without a class have -1 and the weight 0
-            factors = None if self.class_weights is None else self.class_weights[codes]
-            yield JointPart(block, codes, charges_of(self.C, block.weights, factors))
+        return map(self.part_of, self.rows.blocks())
 
-    def row_parts(self) -> Iterator[JointPart]:
-        """Return the blocks of rows; only their numbers are needed."""
-        return self.parts()
+    def part_of(self, block: Block) -> JointPart:
+        """Return a block of rows with its classes and charges."""
+        codes = np.maximum(0, block.labels.astype(np.int64))  # rows without a class have -1 and the weight 0
+        factors = None if self.class_weights is None else self.class_weights[codes]
+        return JointPart(block, codes, charges_of(self.C, block.weights, factors))
 
     def split(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the normal vectors (n_classes, p) and the biases (n_classes,) of weights (n_columns, n_classes)."""

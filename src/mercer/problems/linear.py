@@ -13,6 +13,7 @@ from mercer._typing import FloatArray
 from mercer.data.lazy import lazy_property
 from mercer.gram.rows.table_rows import Block, LinearRows, charges_of
 from mercer.problems.losses import LinearLoss
+from mercer.problems.row_sums import SumsOverRows
 
 
 class Bias(StrEnum):
@@ -32,7 +33,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearProblem:
+class LinearProblem(SumsOverRows):
     """A linear machine f(x) = <w, x> + b.
 
     **Solves**, with the share r of the l1 norm (`l1_ratio`),
@@ -133,13 +134,15 @@ class LinearProblem:
         return tuple(self._parts(self.rows.blocks()))
 
     def _parts(self, blocks: Iterator[Block]) -> Iterator[Part]:
-        for block in blocks:
-            if not self.loss.classifies:
-                yield Part(block, block.labels, charges_of(self.C, block.weights))
-                continue
-            factors = None if self.class_weights is None else self.class_weights[block.labels.astype(np.intp)]
-            targets = np.where(block.labels == self.positive, 1.0, -1.0)
-            yield Part(block, targets, charges_of(self.C, block.weights, factors))
+        return map(self.part_of, blocks)
+
+    def part_of(self, block: Block) -> Part:
+        """Return a block of rows with its targets and charges."""
+        if not self.loss.classifies:
+            return Part(block, block.labels, charges_of(self.C, block.weights))
+        factors = None if self.class_weights is None else self.class_weights[block.labels.astype(np.intp)]
+        targets = np.where(block.labels == self.positive, 1.0, -1.0)
+        return Part(block, targets, charges_of(self.C, block.weights, factors))
 
     def split(self, w: FloatArray) -> tuple[FloatArray, float]:
         """Return the normal vector (p,) and the bias b of a solution of shape (n_columns,)."""

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from mercer.specs.instance_based import ForKernelNeighborsClassifier as ForKernelNeighborsClassifier
+from mercer.specs.instance_based import ForKernelNeighborsRegressor as ForKernelNeighborsRegressor
 from mercer.specs.instance_based import ForKernelPerceptron as ForKernelPerceptron
 from mercer.specs.instance_based import ForParzenClassifier as ForParzenClassifier
 from mercer.specs.instance_based import InstanceBasedSpec as InstanceBasedSpec
@@ -50,7 +51,7 @@ SPECS_BY_NAME: dict[str, type[MachineSpec]] = {
         *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
         *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR),
         *(ForJointLinearSVC,),
-        *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier),
+        *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier, ForKernelNeighborsRegressor),
     )
 }
 

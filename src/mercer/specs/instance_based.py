@@ -15,7 +15,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.kernel import finite
 from mercer.multiclass.coefficients import Coefficients, table_of
-from mercer.solvers.smooth.neighbours import vote_shares
+from mercer.solvers.smooth.neighbours import counted_shares, mean_targets, nearest_by_kernel
 from mercer.solvers.smooth.perceptron import Separation
 from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
@@ -122,7 +122,8 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
         several = table.shape[1] > 1
         codes = table.argmax(axis=1) if several else (table[:, 0] > 0.0).astype(np.int64)
         weights = np.abs(table).max(axis=0) if several else _weights_of_two(table[:, 0])
-        shares = vote_shares(kernel, data, vectors, codes, weights, self.n_neighbors, by_distance=self.by_distance)
+        squares, places = nearest_by_kernel(kernel, data, vectors, self.n_neighbors)
+        shares = counted_shares(codes[places], weights, squares if self.by_distance else None)
         return shares if several else shares[:, 1:] - shares[:, :1]
 
     def probabilities(self, values: FloatArray) -> FloatArray:
@@ -139,6 +140,34 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
         if self.every_row and not votes.all():
             findings.append("the file says that every row votes, and some do not")
         return None, findings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForKernelNeighborsRegressor(InstanceBasedSpec):
+    """Nearest-neighbour regression: the coefficient of a row is its target, and predictions are means of targets."""
+
+    machine = "KernelNeighborsRegressor"
+    answers = "quantity"
+    checked = "the rows and their targets"
+    is_sum = False
+    uses_all_rows = True
+    n_neighbors: int
+    by_distance: bool = False
+
+    def values(
+        self, kernel: Kernel, data: Data, vectors: Data, coefficients: Coefficients, biases: FloatArray
+    ) -> FloatArray:
+        """Return the mean target of the nearest rows, (n, 1)."""
+        del biases
+        squares, places = nearest_by_kernel(kernel, data, vectors, self.n_neighbors)
+        return mean_targets(table_of(coefficients)[places, 0], squares if self.by_distance else None)[:, None]
+
+    def check(
+        self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, stated: Separation | None
+    ) -> tuple[Separation | None, list[str]]:
+        """Compare the coefficients with the targets; see :class:`InstanceBasedSpec`."""
+        same = np.array_equal(point.beta[:, 0], targets[:, 0]) and not point.bias.any()
+        return None, [] if same else ["the coefficients are not the targets of the rows"]
 
 
 def _unit_votes(signs: FloatArray) -> FloatArray:

@@ -87,6 +87,9 @@ class MachineSpec(ABC):
     is_sum: ClassVar[bool] = True
     """Whether decision values are weighted sums of kernel values."""
 
+    uses_all_rows: ClassVar[bool] = False
+    """Whether all training rows are vectors of the machine, also those whose coefficient is 0."""
+
     endless: ClassVar[tuple[str, ...]] = ()
     """Parameters that may be infinite."""
 

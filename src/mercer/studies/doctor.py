@@ -150,7 +150,7 @@ def doctor(
     }
     rows, _ = read_input(table, ColumnOptions(**columns).as_text, reading)
     groups, time = column_name("groups", groups), column_name("time", time)
-    rows, target = with_target(rows, target, needed=False)
+    rows, target = with_target(rows, target, table, needed=False)
     truth = None if target is None else read_target(rows, target, task)
     return examined(rows, truth, columns, groups=groups, time=time, gamma=gamma, nu=nu)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data import Note, Table, TableError, as_table, listing, text_cells
+from mercer.data import Note, Table, TableError, as_table, listing, refuse_mixed_column, text_cells
 from mercer.model_selection import rows_enough
 from mercer.studies.models import read_table
 from mercer.studies.tables import read_target, without_rare
@@ -46,7 +46,7 @@ def column_name(option: str, given: Any) -> str | None:
     )
 
 
-def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table, str | None]:
+def with_target(rows: Table, target: Any, given: Any, *, needed: bool = True) -> tuple[Table, str | None]:
     """Return the table with its target, and the name of this column.
 
     Parameters
@@ -55,13 +55,15 @@ def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table
     target : str, int, array-like or None
         The name of a column, the cells of a further one, or a file with the label of each name. None: the first
         column of an svmlight file.
+    given : data frame, dict, matrix, Table, str or Path
+        The table before it was read.
     needed : bool, default=True
         Whether there must be a target.
 
     Raises
     ------
     TableError
-        If a target is needed and not given, or an array does not fit the table.
+        If a target is needed and not given, an array does not fit the table, or cells are of several kinds.
     """
     if target is None:
         if rows.sparse is not None and rows.names:
@@ -72,12 +74,15 @@ def with_target(rows: Table, target: Any, *, needed: bool = True) -> tuple[Table
     if isinstance(target, str | Path) and str(target) not in rows and Path(target).is_file():
         return with_labels(rows, read_table(target), str(target))
     if isinstance(target, str) or not hasattr(target, "__len__"):
-        return rows, column_name("target", target)
+        name = column_name("target", target)
+        refuse_mixed_column(given, name)
+        return rows, name
     name = str(getattr(target, "name", None) or "target")
     if name in rows:
         raise TableError(
             f"the table has a column {name!r}, and target is another one of this name", f"write target={name!r}"
         )
+    refuse_mixed_column({name: target}, name)
     column = as_table({name: target})
     if column.n_rows != rows.n_rows:
         names = [one for one in column[name].tolist() if isinstance(one, str) and one in rows]

@@ -226,7 +226,7 @@ def study(
     }
     rows, source = read_input(table, as_text, reading)
     groups, time = column_name("groups", groups), column_name("time", time)
-    rows, target = with_target(rows, target)
+    rows, target = with_target(rows, target, table)
     if rare is not None:
         check_choice("rare", rare, ("merge", "drop"))
         rows, note = without_rare_classes(rows, target, task, rare, test_size=test_size, folds=folds)

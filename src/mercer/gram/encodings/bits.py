@@ -1,6 +1,6 @@
 """Tables whose columns have two values with one common difference: rows are bits.
 
-Distances count unequal bits; similarities of fingerprints count common ones.
+All sums over two rows follow from numbers of bits: distances count unequal bits, similarities common ones.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries
 from mercer._typing import FloatArray, IndexArray, RealArray
-from mercer.data import CSR, Data, Dense, Vectors
+from mercer.data import CSR, BitRows, Data, Dense, Vectors
 from mercer.data.lazy import lazy_property
 from mercer.gram.backend import Backend, Tiles
 from mercer.gram.encodings.integers import LEAST_ENTRIES
-from mercer.gram.native import most_factors
+from mercer.gram.native import distance_sensitivity, most_factors
 from mercer.gram.rounding import Sums, single_precision_error
 from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.instruction_set import counts_bits
-from mercer.kernels.program import OVERLAPS, PASSES, Op, Program
+from mercer.kernels.program import OVERLAPS, PASSES, Op, Program, Step
 from mercer.kernels.views import Directions, View
 
 Words = npt.NDArray[np.uint64]
@@ -30,7 +30,6 @@ TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
 _MOST_BITS = 4095  # columns of a Gaussian kernel, which multiplies a factor for each hexadecimal digit of a distance
 _MOST_COMMON_BITS = (1 << 20) - 1  # columns of other kernels; limit of the native code (native/gram/bit_tile.hpp)
 _COSINE = 19  # the native operation for DOT of Directions between rows of bits (native/gram/program.hpp)
-_POINTWISE = (Op.CONST, Op.ADD, Op.MUL, Op.SCALE, Op.SHIFT, Op.POWER)
 _MEMORY_SHARE = 4  # the memory limit must be at least this multiple of the bytes of all bits
 _SAMPLE = 65  # rows of a dense table that are checked before all rows
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # most words a row: so many for each sparse entry, plus so many
@@ -42,17 +41,17 @@ _THREAD_ROWS = 192  # rows that a thread packs at a time: 16 groups of 12 (nativ
 
 @final
 class BitForm(Backend):
-    """Evaluates a Gaussian kernel, or similarities of fingerprints, between rows of bits.
+    """Evaluates a Gaussian kernel, or a kernel with similarities of fingerprints, between rows of bits.
 
     ||x - z||^2 is step^2 times the number of unequal bits; similarities are quotients of numbers of bits. These numbers
-    are exact. All values are evaluated in double precision, even if
-    single precision is requested, because this is faster than other tiles in single precision. Rows with other values,
+    are exact. All values are evaluated in double precision, even if single precision is requested, because this is
+    faster than other tiles in single precision. Rows with other values,
     which can only occur in predictions, are evaluated by another backend.
 
     Parameters
     ----------
     program : Program
-        Of a Gaussian kernel, or one that `reads_common_bits`.
+        Of a Gaussian kernel, or one that `reads_shares_of_bits`.
     data : Vectors
         The training rows.
     values : tuple of two ndarrays of shape (p,)
@@ -83,9 +82,12 @@ class BitForm(Backend):
         kernel = CompiledKernel(operations, [0.0 if isinstance(one, Directions) else one for _, one in program])
         self._bound, self.roundoff = 1.0, 6.0  # units of roundoff: 1 or 2 of the argument of exp, else of the factors
         if not _is_gaussian(program):
-            one = np.ones(1)  # rows of directions have norm 1, and other passes are bounded by 1
-            self._bound = float(single_precision_error(program, Sums(1, 1), one, one)[1][0])
-            self.roundoff = _ROUNDINGS * most_factors(program)
+            # Similarities are at most 1. Rows of directions have norm 1, rows of bits at most the root of their number.
+            most = data.p if _counted_sums(program) else 1
+            norm = np.full(1, most**0.5)
+            self._bound = float(single_precision_error(program, Sums(most, 1), norm, norm)[1][0])
+            of_exponents = sum(distance_sensitivity(program, step) for step in set(filter(_is_share, program)))
+            self.roundoff = _ROUNDINGS * (most_factors(program) + of_exponents)
         self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
         self.values_per_call = self._calls.values_per_call
@@ -193,28 +195,31 @@ class BitForm(Backend):
 def bit_form(
     program: Program, data: Data, other: Callable[[], Backend], *, n_jobs: int | None, memory_limit: int | None
 ) -> BitForm | None:
-    """Return the backend of a Gaussian kernel, or of similarities of fingerprints, on rows of bits.
+    """Return the backend of a Gaussian kernel, or of a kernel with similarities of fingerprints, on rows of bits.
 
     None for other kernels and rows, or if it is not faster. It checks 65 rows of a dense table, and all rows if these
     could be bits.
     """
     is_gaussian = _is_gaussian(program)
-    if not is_gaussian and not reads_common_bits(program):
+    if not is_gaussian and not reads_shares_of_bits(program):
         return None
     if not isinstance(data, Vectors) or not 0 < data.p <= (_MOST_BITS if is_gaussian else _MOST_COMMON_BITS):
         return None
-    if (isinstance(data, Dense) and data.n * data.p < LEAST_ENTRIES) or not counts_bits():
+    is_packed = isinstance(data, BitRows)
+    if not counts_bits() or (isinstance(data, Dense) and not is_packed and data.n * data.p < LEAST_ENTRIES):
         return None
     two_values = _two_values(data, from_zero=not is_gaussian)
     if two_values is None:
         return None
     values, step, n_entries = two_values
+    if not is_gaussian and step != 1.0 and _counted_sums(program):
+        return None
     n_words, scale = -(-data.p // 64), float(program[1][1]) if is_gaussian else -1.0
     with np.errstate(over="ignore"):
         is_finite = bool(np.isfinite(scale * np.float64(step) ** 2))
     if n_words > _WORDS_ALONE + _WORDS_PER_ENTRY * n_entries or scale > 0.0 or not is_finite:
         return None
-    if memory_limit is not None and _MEMORY_SHARE * 8 * n_words * data.n > memory_limit:
+    if memory_limit is not None and not is_packed and _MEMORY_SHARE * 8 * n_words * data.n > memory_limit:
         return None
     words = _words(data, values)
     if words is None:
@@ -226,13 +231,21 @@ def _is_gaussian(program: Program) -> bool:
     return [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP] and not isinstance(program[0][1], View)
 
 
-def reads_common_bits(program: Program) -> bool:
-    """Return whether a kernel is a polynomial of similarities of fingerprints, which do not depend on the step."""
+def reads_shares_of_bits(program: Program) -> bool:
+    """Return whether a kernel is made of similarities of fingerprints, and perhaps of other sums over the rows."""
     passes = [step for step in program if step[0] in PASSES]
-    return len(passes) > 0 and all(
-        op in _POINTWISE or (op in OVERLAPS and argument == 0.0) or (op is Op.DOT and argument == Directions())
-        for op, argument in program
-    )
+    return any(map(_is_share, passes)) and all(_is_share(step) or step[1] == 0.0 for step in passes)
+
+
+def _is_share(step: Step) -> bool:
+    """Whether a step is a similarity of fingerprints, which does not depend on the value of a one."""
+    op, argument = step
+    return (op in OVERLAPS and argument == 0.0) or (op is Op.DOT and argument == Directions())
+
+
+def _counted_sums(program: Program) -> bool:
+    """Whether a program also reads sums that depend on the value of a one, such as squared distances."""
+    return any(step[0] in PASSES and not _is_share(step) for step in program)
 
 
 def _two_values(data: Vectors, *, from_zero: bool) -> tuple[TwoValues, float, float] | None:
@@ -249,6 +262,8 @@ def _two_values(data: Vectors, *, from_zero: bool) -> tuple[TwoValues, float, fl
         if from_zero and value < 0.0:
             return None
         return (np.zeros(data.p), np.full(data.p, value)), abs(value), stored.size / data.n
+    if isinstance(data, BitRows):
+        return (np.zeros(data.p), np.ones(data.p)), 1.0, float(data.p)
     if not isinstance(data, Dense):
         return None
     sample = data.spread(_SAMPLE)
@@ -288,4 +303,6 @@ def _words(data: Vectors, values: TwoValues) -> Words | None:
             return None
         return bit_rows_of_entries(m.indices, m.indptr, data.p)
     assert isinstance(data, Dense)
+    if isinstance(data, BitRows) and not low.any() and (high == 1.0).all():
+        return data.words
     return bit_rows(data.array, low, high)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
 from mercer.gram.rows.column_copy import ColumnCopy
 from mercer.gram.rows.sweeps import column_squares
@@ -62,6 +62,22 @@ class RowNumbers(Protocol):
     def __getitem__(self, at: slice, /) -> FloatArray: ...
 
     def __setitem__(self, at: slice, values: FloatArray, /) -> None: ...
+
+
+class ZeroNumbers:
+    """The number 0 for each of n rows, which takes no memory and cannot be written."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, at: slice, /) -> FloatArray:
+        return np.zeros(len(range(*at.indices(self._n))))
+
+    def __setitem__(self, at: slice, values: FloatArray, /) -> None:
+        raise TypeError("these numbers are always 0")
 
 
 class LinearRows(ABC):
@@ -144,6 +160,11 @@ class TableRows(LinearRows):
 
     def sample(self, size: int) -> TableRows:
         """Return about `size` of the rows, one drawn from each of as many parts of equal length."""
-        shares = (np.arange(size) + np.random.default_rng(0).random(size)) / size
-        chosen = np.minimum((shares * self.n).astype(np.intp), self.n - 1)
+        chosen = sample_of(self.n, size)
         return TableRows(self.table[chosen], self.labels[chosen], self.weights[chosen])
+
+
+def sample_of(n: int, size: int) -> IndexArray:
+    """Return the positions of about `size` of n rows, one drawn from each of as many parts of equal length."""
+    shares = (np.arange(size) + np.random.default_rng(0).random(size)) / size
+    return np.minimum((shares * n).astype(np.intp), n - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,15 +75,24 @@ class Curvature(ABC):
 
         The decision values are written to `z`; without `w`, they are read from it. `check` is called between blocks.
         """
-        pull, numbers, self.check = np.zeros(self.problem.n_columns), np.zeros(4), check
+        self.check = check
         self.begin()
-        for part in self.problem.parts():
-            for chunk in self.chunks(part):
-                check()
-                chunk_sums, sums = self.see(chunk, w, z)
-                pull += chunk_sums
-                numbers += sums
+        pull, numbers, elsewhere = self.problem.total(_sweep_part, self, w, z, check=check)
+        if elsewhere is not None:
+            self.take(elsewhere)
         return Sweep(pull, *(float(number) for number in numbers))
+
+    def hand_over(self) -> Any:
+        """Return what a copy of this object has collected since the last call, if it is one on a worker; else None."""
+        return None
+
+    def take(self, collected: Any) -> None:
+        """Add what copies on workers have collected."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what only the process of the fit can check."""
+        return {name: value for name, value in self.__dict__.items() if name != "check"}
 
     def chunks(self, part: Part) -> Iterator[Part]:
         """Return the pieces of a block between which limits are checked."""
@@ -128,6 +137,19 @@ class Curvature(ABC):
         """Bytes of the matrices and of the numbers of each row."""
 
 
+def _sweep_part(
+    part: Part, curvature: Curvature, w: FloatArray | None, z: RowNumbers
+) -> tuple[FloatArray, FloatArray, Any]:
+    """Return the sums of a block; see :meth:`Curvature.sweep`."""
+    pull, numbers = np.zeros(curvature.problem.n_columns), np.zeros(4)
+    for chunk in curvature.chunks(part):
+        curvature.check()
+        chunk_sums, sums = curvature.see(chunk, w, z)
+        pull += chunk_sums
+        numbers += sums
+    return pull, numbers, curvature.hand_over()
+
+
 CurvatureOf = Callable[[LinearProblem, SmoothTerms, FloatArray, int | None], Curvature]
 """Makes the second derivatives of a problem's terms, with the scales of the columns and the number of threads."""
 
@@ -144,6 +166,31 @@ class GramCurvature(Curvature):
         self.gram = np.zeros((q, q))
         self.previous: RowNumbers | None = problem.rows.numbers() if terms.is_quadratic else None
         self.is_fresh, self.now, self.moved = True, 0.0, 0.0  # sums of the h_i in the matrix, and of their changes
+
+    _is_copy = False  # on a worker
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the matrix behind: a copy on a worker collects one of its blocks."""
+        return {**super().__getstate__(), "gram": None, "_is_copy": True, "now": 0.0, "moved": 0.0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.gram = np.zeros((self.problem.n_columns,) * 2)
+
+    def hand_over(self) -> tuple[FloatArray, float, float] | None:
+        """Return the sums of a copy on a worker, and begin again at 0."""
+        if not self._is_copy:
+            return None
+        sums = self.gram, self.now, self.moved
+        self.gram, self.now, self.moved = np.zeros_like(self.gram), 0.0, 0.0
+        return sums
+
+    def take(self, collected: Any) -> None:
+        """Add the sums of all workers."""
+        gram, now, moved = collected
+        self.gram += gram
+        self.now += now
+        self.moved += moved
 
     def begin(self) -> None:
         """Forget the matrix, unless it is updated by changes whose rounding errors are small."""
@@ -249,9 +296,23 @@ class GramCurvature(Curvature):
         return gram_bytes(self.problem)
 
 
+def _column_squares(part: Part, constant: float, n_jobs: int | None) -> FloatArray:
+    return column_squares(part.block.table, constant, n_jobs)
+
+
+def _weighted_product(
+    part: Part, constant: float, factor: float, weights: RowNumbers, vector: FloatArray, n_jobs: int | None
+) -> FloatArray:
+    """Return sum_i factor h_i x_i <x_i, vector>."""
+    about = part.block.table, constant
+    return transposed_times(*about, factor * weights[part.block.at] * times(*about, vector, n_jobs), n_jobs)
+
+
 def _place(numbers: RowNumbers, at: slice, m: int, *, is_read: bool) -> FloatArray:
     """Return an array (m,) to which the numbers of a block are written: the place itself if it is in memory."""
-    return numbers[at] if is_read or isinstance(numbers, np.ndarray) else np.empty(m)
+    if isinstance(numbers, np.ndarray):
+        return numbers[at]
+    return np.array(numbers[at]) if is_read else np.empty(m)
 
 
 def gram_bytes(problem: LinearProblem) -> int:
@@ -270,10 +331,23 @@ class SweptCurvature(Curvature):
         self.problem, self.terms, self.scales, self.n_jobs = problem, terms, scales, n_jobs
         self.weights: RowNumbers = problem.rows.numbers()
         self.total = 0.0
-        self.squares = np.zeros(problem.n_columns)
-        for part in problem.parts():
-            with np.errstate(over="ignore"):
-                self.squares += column_squares(part.block.table, problem.constant, n_jobs) * np.square(scales)
+        with np.errstate(over="ignore"):
+            self.squares = problem.total(_column_squares, problem.constant, n_jobs) * np.square(scales)
+
+    _is_copy = False  # on a worker
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the squares behind."""
+        return {**super().__getstate__(), "squares": None, "_is_copy": True, "total": 0.0}
+
+    def hand_over(self) -> float | None:
+        """Return the sum of a copy on a worker, and begin again at 0."""
+        total, self.total = self.total, 0.0 if self._is_copy else self.total
+        return total if self._is_copy else None
+
+    def take(self, collected: Any) -> None:
+        """Add the sums of all workers."""
+        self.total += collected
 
     def begin(self) -> None:
         """Start the sum of the h_i."""
@@ -294,12 +368,8 @@ class SweptCurvature(Curvature):
         diagonal = np.where(diagonal > 0.0, diagonal, 1.0)
 
         def product(vector: FloatArray) -> FloatArray:
-            image = penalty * vector
-            for part in problem.parts():
-                about = part.block.table, problem.constant
-                weighted = factor * self.weights[part.block.at] * times(*about, scales * vector, self.n_jobs)
-                image = image + scales * transposed_times(*about, weighted, self.n_jobs)
-            return image
+            about = problem.constant, factor, self.weights, scales * vector, self.n_jobs
+            return penalty * vector + scales * problem.total(_weighted_product, *about, check=self.check)
 
         right = (pull - problem.counted * w) * scales
         return scales * conjugate_gradients(product, right, lambda residual: residual / diagonal, tol=_FORCING)

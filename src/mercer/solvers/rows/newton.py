@@ -15,7 +15,8 @@ from mercer.certificates.linear_solution import WarmStart
 from mercer.gram.rows.sweeps import times, transposed_times
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.column_lengths import column_lengths, scales_of
-from mercer.problems.linear import Bias, LinearProblem
+from mercer.problems.linear import Bias, LinearProblem, Part
+from mercer.problems.losses import LinearLoss
 from mercer.problems.smooth_terms import LossTerms, SmoothTerms
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.curvature import Anchor, Curvature, CurvatureOf, Sweep
@@ -75,8 +76,7 @@ class Progress(NamedTuple):
 def dual_point_of(problem: LinearProblem, terms: SmoothTerms, point: Point) -> RowNumbers:
     """Return the feasible dual coefficients that belong to a point."""
     if point.is_stale:
-        for part in problem.parts():
-            point.z[part.block.at] = times(part.block.table, problem.constant, point.w, point.n_jobs)
+        problem.each(_write_products, point.z, problem.constant, point.w, point.n_jobs)
         point.is_stale = False
     return dual_point(problem, terms, point.z, point.column_lengths, point.n_jobs)
 
@@ -126,7 +126,7 @@ def newton(
         lowest = progress.objective if is_better else lowest
         if idle > _IDLE:
             return
-        line = _Line(problem, terms, point, step, curvature.direction(point.w, pull, anchor), pull, anchor)
+        line = _Line(problem, terms, point, step, curvature.direction(point.w, pull, anchor), pull, anchor, check)
         if not line.slope < 0.0:
             return
         sweep = curvature.sweep(point.w + line.direction, step, check)
@@ -135,8 +135,7 @@ def newton(
             point.w = point.w + line.direction
             point.z, step = step, point.z
         else:
-            for part in problem.row_parts():
-                step[part.block.at] = step[part.block.at] - point.z[part.block.at]
+            problem.each(_add, step, -1.0, point.z, reads_table=False)
             length = line.search(slope)
             if length == 0.0:
                 return
@@ -164,13 +163,52 @@ def _progress(
     else:
         share = scale_inside(problem, pull)
         gap = penalty + loss + imbalance
-        for part in problem.row_parts():
-            beta = share * terms.values(part, point.z[part.block.at], point.n_jobs).beta
-            gap -= problem.loss.dual(beta, part.targets, part.charges)
+        gap -= problem.total(_dual, problem.loss, terms, share, point.z, point.n_jobs, reads_table=False)
         if anchor is None:
             return Progress(penalty + sweep.total, gap, penalty + loss, gap)
     distance = anchor.distance(point.w, gradient, problem)
     return Progress(penalty + anchor.value(point.w) + sweep.total, distance, penalty + loss, gap)
+
+
+def _write_products(part: Part, z: RowNumbers, constant: float, w: FloatArray, n_jobs: int | None) -> None:
+    z[part.block.at] = times(part.block.table, constant, w, n_jobs)
+
+
+def _add(part: Part, numbers: RowNumbers, factor: float, others: RowNumbers) -> None:
+    """Add a multiple of other numbers of the rows."""
+    at = part.block.at
+    numbers[at] = numbers[at] + factor * others[at]
+
+
+def _dual(part: Part, loss: LinearLoss, terms: SmoothTerms, share: float, z: RowNumbers, n_jobs: int | None) -> float:
+    beta = share * terms.values(part, z[part.block.at], n_jobs).beta
+    return loss.dual(beta, part.targets, part.charges)
+
+
+def _slopes_and_bends(
+    part: Part, terms: SmoothTerms, z: RowNumbers, step: RowNumbers, lengths: FloatArray, n_jobs: int | None
+) -> tuple[FloatArray, FloatArray]:
+    at = part.block.at
+    return terms.line(part, z[at], step[at], lengths, n_jobs)
+
+
+def _corrected(
+    part: Part,
+    terms: SmoothTerms,
+    constant: float,
+    z: RowNumbers,
+    beta: RowNumbers,
+    change: FloatArray | None,
+    n_jobs: int | None,
+) -> FloatArray:
+    """Write the coefficients of a block after a change of w, or those of the terms; return their sum of beta_i x_i."""
+    table, at = part.block.table, part.block.at
+    values = terms.values(part, z[at], n_jobs)
+    moved = values.beta
+    if change is not None:
+        moved = beta[at] - terms.factor * values.curvature * times(table, constant, change, n_jobs)
+    beta[at] = terms.loss.feasible(moved, part.targets, part.charges)
+    return transposed_times(table, constant, beta[at], n_jobs)
 
 
 class _Trial(NamedTuple):
@@ -215,8 +253,9 @@ class _Line:
         direction: FloatArray,
         pull: FloatArray,
         anchor: Anchor | None,
+        check: Callable[[], None],
     ) -> None:
-        self.problem, self.terms, self.point, self.anchor = problem, terms, point, anchor
+        self.problem, self.terms, self.point, self.anchor, self.check = problem, terms, point, anchor, check
         self.step, self.direction = step, direction
         self.slope = self._penalty(0.0)[1] - float(pull @ direction)
 
@@ -259,11 +298,8 @@ class _Line:
 
         At a kink, the slope is the one between those of both sides that is nearest to 0.
         """
-        slopes, bends, n_jobs = np.zeros(lengths.shape), np.zeros(lengths.shape), self.point.n_jobs
-        for part in self.problem.row_parts():
-            at = part.block.at
-            own_slopes, own_bends = self.terms.line(part, self.point.z[at], self.step[at], lengths, n_jobs)
-            slopes, bends = slopes + own_slopes, bends + own_bends
+        about = self.terms, self.point.z, self.step, lengths, self.point.n_jobs
+        slopes, bends = self.problem.total(_slopes_and_bends, *about, check=self.check, reads_table=False)
         trials = []
         for k in range(lengths.size):
             length, slope = float(lengths[k]), float(slopes[k])
@@ -287,9 +323,7 @@ class _Line:
     def go(self, length: float) -> None:
         """Move the point."""
         self.point.w = self.point.w + length * self.direction
-        for part in self.problem.row_parts():
-            at = part.block.at
-            self.point.z[at] = self.point.z[at] + length * self.step[at]
+        self.problem.each(_add, self.point.z, length, self.step, reads_table=False)
 
 
 def _path(problem: LinearProblem, lengths: FloatArray) -> FloatArray:
@@ -300,7 +334,7 @@ def _path(problem: LinearProblem, lengths: FloatArray) -> FloatArray:
     q = problem.n_columns
     if not problem.loss.classifies or q < _PATH_COLUMNS or problem.rows.n > _PATH_ROWS * q:
         return np.zeros(0)
-    charge = sum(float(part.charges.sum()) for part in problem.row_parts()) / max(1, problem.rows.n)
+    charge = problem.total_charge / max(1, problem.rows.n)
     condition = 2.0 * charge * float(np.square(lengths).sum()) / q
     with np.errstate(divide="ignore"):
         count = np.floor(np.log(max(1.0, condition / _FIRST_CONDITION)) / np.log(_STAGES))
@@ -378,21 +412,14 @@ class SmoothNewton(LinearSolver):
 
         The change of the coefficients is what a Newton step from their sum would bring (iterative refinement).
         """
-        problem, beta, pull = self.problem, self.problem.rows.numbers(), np.zeros(self.problem.n_columns)
+        problem, beta = self.problem, self.problem.rows.numbers()
+        pull: FloatArray = np.zeros(problem.n_columns)
         for number in range(_REFINEMENTS + 1):
             change = self.curvature.correction(self.point.w, pull) if number else pull
             if change is None:
                 break
-            pull = np.zeros(problem.n_columns)
-            for part in problem.parts():
-                table, at = part.block.table, part.block.at
-                values = self.terms.values(part, self.point.z[at], self.point.n_jobs)
-                moved = beta[at] if number else values.beta
-                if number:
-                    bends = self.terms.factor * values.curvature
-                    moved = moved - bends * times(table, problem.constant, change, self.point.n_jobs)
-                beta[at] = problem.loss.feasible(moved, part.targets, part.charges)
-                pull += transposed_times(table, problem.constant, beta[at], self.point.n_jobs)
+            about = self.terms, problem.constant, self.point.z, beta, change if number else None, self.point.n_jobs
+            pull = problem.total(_corrected, *about)
         make_feasible(problem, beta, self.point.column_lengths, self.point.n_jobs)
         return beta
 

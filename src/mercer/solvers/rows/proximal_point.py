@@ -8,9 +8,10 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.linear_solution import WarmStart
+from mercer.cluster import Largest
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.column_lengths import column_lengths, scales_of
-from mercer.problems.linear import Bias, LinearProblem
+from mercer.problems.linear import Bias, LinearProblem, Part
 from mercer.problems.smooth_terms import ProximalTerms
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.curvature import Anchor, CurvatureOf
@@ -51,7 +52,7 @@ class ProximalPoint(LinearSolver):
         self._stalls = StallCounter()
         self.unit = unit_of(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
-        self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
+        self.charge = problem.total_charge or 1.0
         lengths = column_lengths(problem)
         self.scales = scales_of(problem, lengths)
         self.curvature = curvature(problem, self.terms, self.scales, n_jobs)
@@ -63,18 +64,13 @@ class ProximalPoint(LinearSolver):
 
     def _begin_at_mean(self) -> None:
         """Begin at the mean target, which a free bias reaches without a penalty: it may be far from 0."""
-        parts = list(self.problem.row_parts())
-        self.point.w[-1] = sum(float(part.charges @ part.targets) for part in parts) / self.charge
-        for part in parts:
-            self.point.z[part.block.at] = np.full(len(part.targets), self.point.w[-1])
+        self.point.w[-1] = self.problem.total(_target_sums, reads_table=False)[1] / self.charge
+        self.problem.each(_fill, self.point.z, float(self.point.w[-1]), reads_table=False)
 
     def _begin_at(self, start: WarmStart) -> None:
         """Begin at the weights and shares of a point, possibly for another C."""
         problem, terms = self.problem, self.terms
-        for part in problem.row_parts():
-            charges = part.charges * (start.C / problem.C)
-            shares = np.divide(start.beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
-            terms.shares[part.block.at] = terms.loss.feasible(shares, part.targets, np.ones(shares.size))
+        problem.each(_begin_shares, terms, start.beta, start.C / problem.C, reads_table=False)
         terms.step = _WARM * terms.step if start.factor is None else start.factor
         self.point.w, self.point.is_stale = start.w.copy(), True
 
@@ -104,8 +100,7 @@ class ProximalPoint(LinearSolver):
                 # Rounding errors, which the factor multiplies, prevent steps. Moving on would only add them up.
                 self.terms.step /= GROWTH**2
                 continue
-            for part in self.problem.row_parts():
-                self.terms.move(part, self.point.z[part.block.at])
+            self.problem.each(_move, self.terms, self.point.z, reads_table=False)
             if self.n_iter - began >= MOST_INNER or not self._is_close(last[0]):
                 self.terms.step *= 0.5  # Newton's method did not solve the smoothed problem
             elif not stalls.idle or self.terms.step * self.unit < _REFRESHED:
@@ -152,6 +147,31 @@ class ProximalPoint(LinearSolver):
         return self.curvature.memory_bytes + (0 if rows.limits_numbers else 6 * 8 * rows.n)
 
 
+def _fill(part: Part, numbers: RowNumbers, value: float) -> None:
+    numbers[part.block.at] = np.full(len(part.targets), value)
+
+
+def _begin_shares(part: Part, terms: ProximalTerms, beta: RowNumbers, ratio: float) -> None:
+    """Write the shares of dual coefficients of the problem with another C, `ratio` times that of this one."""
+    charges = part.charges * ratio
+    shares = np.divide(beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
+    terms.shares[part.block.at] = terms.loss.feasible(shares, part.targets, np.ones(shares.size))
+
+
+def _move(part: Part, terms: ProximalTerms, z: RowNumbers) -> None:
+    terms.move(part, z[part.block.at])
+
+
+def _target_sums(part: Part) -> tuple[float, float, Largest]:
+    """Return the sums of the charges and of charges times targets, and the largest target that counts."""
+    largest = float(np.abs(part.targets[part.charges > 0.0]).max(initial=0.0))
+    return float(part.charges.sum()), float(part.charges @ part.targets), Largest(largest)
+
+
+def _target_squares(part: Part, mean: float) -> float:
+    return float(part.charges @ np.square(part.targets - mean))
+
+
 def unit_of(problem: LinearProblem) -> float:
     """Return the unit of decision values, of which the factors of proximal steps are the inverse.
 
@@ -160,13 +180,8 @@ def unit_of(problem: LinearProblem) -> float:
     """
     if problem.loss.classifies:
         return 1.0
-    total = first = second = largest = 0.0
-    for part in problem.row_parts():
-        total += float(part.charges.sum())
-        first += float(part.charges @ part.targets)
-        largest = max(largest, float(np.abs(part.targets[part.charges > 0.0]).max(initial=0.0)))
+    total, first, (largest,) = problem.total(_target_sums, reads_table=False)
     mean = first / total if total > 0.0 else 0.0
-    for part in problem.row_parts():
-        second += float(part.charges @ np.square(part.targets - mean))
+    second = problem.total(_target_squares, mean, reads_table=False)
     spread = (second / total) ** 0.5 if total > 0.0 else 0.0
     return max(spread, (1e-8 if problem.bias is Bias.FREE else 1e-4) * largest) or 1.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.certificates.linear_solution import LinearPoint
-from mercer.gram.rows.table_rows import LinearRows
+from mercer.gram.rows.table_rows import LinearRows, ZeroNumbers
 from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.control import Control
@@ -60,5 +60,4 @@ def start_from_sample(
         drive(solver.steps(tol), monitor)
     # A smoothed kink should be about as wide as the error of the decision values, the unit times the root of q / n.
     factor = _FACTOR * (sample.n / q) ** 0.5 / unit_of(sample_problem)
-    zeros = np.broadcast_to(np.zeros(1), n)
-    return LinearPoint(solver.weights, zeros, problem.C, factor)
+    return LinearPoint(solver.weights, ZeroNumbers(n), problem.C, factor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from mercer.certificates.linear import LinearEvidence
 from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation, KKTNumbers
 from mercer.certificates.status import Status
-from mercer.gram.rows.table_rows import charges_of
-from mercer.problems.linear import Bias, LinearProblem
+from mercer.gram.rows.table_rows import ZeroNumbers, charges_of
+from mercer.problems.linear import Bias, LinearProblem, Part
+from mercer.problems.losses import LinearLoss
 from mercer.solvers.control import Control
 from mercer.solvers.loop import SolverMonitor
 from mercer.solvers.rows.certified import gap_tolerance
@@ -66,7 +68,7 @@ def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) ->
     solutions = list[LinearSolution]()
     masses = _masses(problems[0]) if problems and problems[0].loss.classifies else None
     for problem in problems:
-        w, beta = np.zeros(problem.n_columns), np.broadcast_to(np.zeros(1), problem.rows.n)
+        w, beta = np.zeros(problem.n_columns), ZeroNumbers(problem.rows.n)
         loss = _loss_at_zero(problem, masses)
         is_hard = np.isinf(loss)  # with C = inf
         rounding = 0.0 if is_hard else rounding_of_sums(problem.rows.n) * loss
@@ -88,21 +90,35 @@ def _conditions_at_zero(problem: LinearProblem) -> KKTNumbers | None:
 
 def _masses(problem: LinearProblem) -> FloatArray:
     """Return the sum of the weights of the rows of each class, (n_classes,)."""
-    masses = np.zeros(0)
-    for block in problem.rows.blocks_of_numbers():
-        counted = block.weights > 0.0
-        weights = np.asarray(block.weights[counted], dtype=np.float64)
-        class_masses: FloatArray = np.bincount(block.labels[counted].astype(np.intp), weights, masses.size).astype(
-            np.float64
-        )
-        class_masses[: masses.size] += masses
-        masses = class_masses
-    return masses
+    masses: _Masses = problem.total(_masses_of_part, reads_table=False)
+    return masses.values
+
+
+class _Masses(NamedTuple):
+    """Sums for the first classes."""
+
+    values: FloatArray
+
+    def joined(self, other: _Masses) -> _Masses:
+        """Return the sums over two sets of rows."""
+        n_classes = max(len(self.values), len(other.values))
+        first, second = (np.pad(one, (0, n_classes - len(one))) for one in (self.values, other.values))
+        return _Masses(first + second)
+
+
+def _masses_of_part(part: Part) -> _Masses:
+    block, counted = part.block, part.block.weights > 0.0
+    weights = np.asarray(block.weights[counted], dtype=np.float64)
+    return _Masses(np.bincount(block.labels[counted].astype(np.intp), weights).astype(np.float64))
 
 
 def _loss_at_zero(problem: LinearProblem, masses: FloatArray | None) -> float:
     """Return the loss of f = 0, which does not depend on the class that is positive."""
     if masses is None:
-        return sum(problem.loss.total_at_zero(part.targets, part.charges) for part in problem.row_parts())
+        return float(problem.total(_at_zero, problem.loss, reads_table=False))
     factors = None if problem.class_weights is None else problem.class_weights[: masses.size]
     return problem.loss.total_at_zero(np.ones(masses.size), charges_of(problem.C, masses, factors))
+
+
+def _at_zero(part: Part, loss: LinearLoss) -> float:
+    return loss.total_at_zero(part.targets, part.charges)

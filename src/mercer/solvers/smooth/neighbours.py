@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, Vectors
+from mercer.data import Data, Dense
 from mercer.geometry.matrices import BLOCK_VALUES
 from mercer.geometry.squared_distances import squared_distances
 from mercer.kernels import RBF, Kernel, Linear
@@ -52,9 +52,7 @@ def nearest(
     dense rows, these kernels use scikit-learn's trees. Other cases cost m times n_prototypes kernel values, and sorting
     of each row. For equal distances, the prototype with the smaller index comes first.
     """
-    if isinstance(kernel, (Linear, RBF)) and _is_dense(data) and _is_dense(prototypes):
-        assert isinstance(data, Vectors)
-        assert isinstance(prototypes, Vectors)
+    if isinstance(kernel, (Linear, RBF)) and isinstance(data, Dense) and isinstance(prototypes, Dense):
         squares, indices = _by_trees(data.float64(), prototypes.float64(), count, n_jobs)
         return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
     squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
@@ -105,25 +103,10 @@ def _apart(rows: FloatArray, others: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
-def vote_shares(
-    kernel: Kernel,
-    data: Data,
-    prototypes: Data,
-    codes: IndexArray,
-    class_weight: FloatArray,
-    count: int,
-    *,
-    by_distance: bool = False,
-    n_jobs: int | None = None,
-) -> FloatArray:
-    """Return the weighted share of votes of each class among the `count` nearest prototypes, (m, n_classes).
-
-    `codes` are the classes of the prototypes; `by_distance` weights votes by 1/distance. The other arguments are those
-    of :func:`nearest`.
-    """
+def nearest_by_kernel(kernel: Kernel, data: Data, prototypes: Data, count: int) -> tuple[FloatArray, IndexArray]:
+    """Return what :func:`nearest` returns, for rows whose k(x, x) the kernel computes, with at most all prototypes."""
     lengths, norms = kernel.diag(data), kernel.diag(prototypes)
-    squares, indices = nearest(kernel, data, lengths, prototypes, norms, min(count, codes.size), n_jobs=n_jobs)
-    return counted_shares(codes[indices], class_weight, squares if by_distance else None)
+    return nearest(kernel, data, lengths, prototypes, norms, min(count, prototypes.n))
 
 
 def counted_shares(votes: IndexArray, class_weight: FloatArray, squares: FloatArray | None = None) -> FloatArray:
@@ -134,6 +117,17 @@ def counted_shares(votes: IndexArray, class_weight: FloatArray, squares: FloatAr
     weights = np.ones(votes.shape) if squares is None else _inverse_distances(squares)
     counts = np.column_stack([np.where(votes == k, weights, 0.0).sum(axis=1) for k in range(class_weight.size)])
     return counts * class_weight / (counts @ class_weight)[:, None]
+
+
+def mean_targets(targets: FloatArray, squares: FloatArray | None = None) -> FloatArray:
+    """Return the mean of each row of targets (m, count), each with weight 1/distance if it is given.
+
+    If some neighbours are at distance 0, only they count. The mean is never outside the range of the targets.
+    """
+    weights = np.ones(targets.shape) if squares is None else _inverse_distances(squares)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    means = np.einsum("ij,ij->i", shares, targets)
+    return np.clip(means, targets.min(axis=1), targets.max(axis=1))
 
 
 def _inverse_distances(squares: FloatArray) -> FloatArray:
@@ -147,7 +141,3 @@ def _inverse_distances(squares: FloatArray) -> FloatArray:
 def _first(away: FloatArray, count: int) -> tuple[FloatArray, IndexArray]:
     order = np.argsort(away, axis=1, kind="stable")[:, :count]
     return np.take_along_axis(away, order, axis=1), order
-
-
-def _is_dense(data: Data) -> bool:
-    return isinstance(data, Vectors) and isinstance(data.stored, np.ndarray)

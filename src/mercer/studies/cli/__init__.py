@@ -1,4 +1,4 @@
-"""The command line: `mercer study | fit | predict | verify | convert | doctor`.
+"""The command line: `mercer study | plan | fit | predict | verify | convert | doctor`.
 
 Data go to stdout, talk goes to stderr. An error is one line, with what to do about it, and an exit status other than 0.
 Whatever takes long to import is imported by the command that needs it: `mercer --help` answers at once.

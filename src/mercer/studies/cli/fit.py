@@ -100,12 +100,12 @@ def fit_command(
             scale=scale,
             options=options,
         )
-    _refuse_options_of_files()
+    refuse_options_of_files()
     rows = read(table, reading, text=as_text(columns))
     rows = with_rare(rows, target, task, rare, test_size=0.25, folds=5)
     path = Path(out)
     check_output(path, (table,), is_model_file, force=force, mode="wb")
-    asked = _asked(rows, target, machine, weights, task, columns, options)
+    asked = asked_for(rows, target, machine, weights, task, columns, options)
     began = time.perf_counter()
     model = _trained(asked, options)
     took, status = time.perf_counter() - began, getattr(model.certificate, "status", None)
@@ -139,7 +139,7 @@ def fit_command(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """What the command line asks for, once the table is known.
 
     Attributes
@@ -173,8 +173,20 @@ class _Asked:
     costs: Any
     needs_probabilities: bool
 
+    @property
+    def chosen(self) -> Table:
+        """The table with the columns that are used: features, target and weights."""
+        names = {*self.column_choice.features, self.weights, None if self.truth is None else self.truth.target}
+        return self.rows.select([name for name in self.rows.names if name in names])
 
-def _asked(
+
+def machine_of(asked: Asked, options: dict[str, Any], callback: Any) -> Any:
+    """Return the estimator that the options describe."""
+    params = options | {"class_weight": asked.class_weight, "gamma": _number_or_rule(options["gamma"])}
+    return MACHINES[asked.machine].made(params, callback)
+
+
+def asked_for(
     rows: Table,
     target: str | None,
     machine: str | None,
@@ -182,7 +194,7 @@ def _asked(
     task: Any,
     columns: dict[str, Any],
     options: dict[str, Any],
-) -> _Asked:
+) -> Asked:
     """Check the command line against the table, and return what it asks for."""
     from mercer.studies.costs import cost_matrix, weights_by_cost
     from mercer.studies.tables import choose_columns, choose_without_target
@@ -216,27 +228,22 @@ def _asked(
             if class_weight is None and name == "svc":
                 class_weight = _by_label(classes, weights_by_cost(costs, _counts(classes, part)))
     needs = options["probability"] or options["cost"] is not None
-    return _Asked(rows, used, name, truth, weights, column_choice, class_weight, costs, needs)
+    return Asked(rows, used, name, truth, weights, column_choice, class_weight, costs, needs)
 
 
-def _trained(asked: _Asked, options: dict[str, Any]) -> Model:
+def _trained(asked: Asked, options: dict[str, Any]) -> Model:
     """Train the machine, and show the progress."""
     from mercer import InseparableError, StoppedError
     from mercer.solvers import ProgressBar, StageProgress, fit_progress
     from mercer.studies.models import fit_model
 
-    target = None if asked.truth is None else asked.truth.target
-    used_names = {*asked.column_choice.features, asked.weights, target}
     with ProgressBar() as progress:
         progress(StageProgress("fit"))
-        estimator = MACHINES[asked.machine].made(
-            options | {"class_weight": asked.class_weight, "gamma": _number_or_rule(options["gamma"])},
-            lambda state: progress(fit_progress("fit", state)),
-        )
+        estimator = machine_of(asked, options, lambda state: progress(fit_progress("fit", state)))
         try:
             return fit_model(
-                asked.rows.select([name for name in asked.rows.names if name in used_names]),
-                target,
+                asked.chosen,
+                None if asked.truth is None else asked.truth.target,
                 estimator,
                 rows=asked.column_choice.rows,
                 sample_weight=asked.weights,
@@ -248,7 +255,7 @@ def _trained(asked: _Asked, options: dict[str, Any]) -> Model:
             raise Failure(str(error)) from error
 
 
-def _refuse_options_of_files() -> None:
+def refuse_options_of_files() -> None:
     """Raise UsageError for options that --linear alone has."""
     context = click.get_current_context()
     if any(is_given(context, option) for option in ("memory", "cache", "scale")):

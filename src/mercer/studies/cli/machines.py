@@ -177,6 +177,7 @@ MACHINES = {
     "nu-svr": Machine("NuSVR", _NUMBERS, ("C", "nu", *_SOLVED, "weights")),
     "quantile": Machine("QuantileSVR", _NUMBERS, ("C", "quantile", *_SOLVED, "weights")),
     "ridge": Machine("KernelRidge", _NUMBERS, ("alpha", *_KERNEL, "max_seconds", "weights")),
+    "neighbors-regressor": Machine("KernelNeighborsRegressor", _NUMBERS, ("neighbors", *_KERNEL)),
     "one-class": Machine("OneClassSVM", _NOVELTY, ("nu", "contamination", *_SOLVED, "weights")),
     "svdd": Machine("SVDD", _NOVELTY, ("C", *_SOLVED, "weights")),
 }

@@ -137,7 +137,7 @@ def study_command(
     costs = cost_of(cost)
     rows = read(table, reading, text=as_text(options))
     name = Path(table).name
-    rows, column = with_target(rows, target, needed=False)
+    rows, column = with_target(rows, target, table, needed=False)
     wanted = target_of(rows, column)
     command = shlex.join(["mercer", *arguments])
     size = options["test_size"]

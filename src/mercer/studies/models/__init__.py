@@ -26,6 +26,7 @@ from mercer.studies.models.model_file import load_model as load_model
 from mercer.studies.models.model_file import load_table_model as load_table_model
 from mercer.studies.models.model_file import save_model as save_model
 from mercer.studies.models.model_of_estimator import as_model as as_model
+from mercer.studies.models.model_of_estimator import encoded_rows as encoded_rows
 from mercer.studies.models.model_of_estimator import fit_model as fit_model
 from mercer.studies.models.refusals import ModelFileError as ModelFileError
 from mercer.studies.models.training_set import TrainingSet as TrainingSet

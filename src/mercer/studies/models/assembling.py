@@ -54,7 +54,7 @@ def model_of_other(
     multipliers, certificates = state.point.multipliers, [*state.certificates, *[None] * beta.shape[1]]
     parts = []
     for column, (bias, certificate) in enumerate(zip(state.point.bias.tolist(), certificates, strict=False)):
-        used = beta[:, column] != 0.0
+        used = (beta[:, column] != 0.0) | state.machine_spec.uses_all_rows
         if multipliers is not None:
             used |= multipliers[:, column] != 0.0
         support = np.flatnonzero(used)

@@ -13,6 +13,7 @@ from mercer.estimators import (
     GradientKernelSVC,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
     KernelPerceptron,
     KernelRidge,
     LeastSquaresClassifier,
@@ -39,7 +40,10 @@ Linears = LogisticRegression | LeastSquaresClassifier
 Swept = LinearSVC | LinearSVR | PegasosSVC
 """Linear machines with a dual coefficient for each row."""
 
-Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | Swept | RBFNetworkClassifier
+Neighbours = KernelNeighborsClassifier | KernelNeighborsRegressor
+"""Machines that predict by the nearest training rows."""
+
+Other = OnRows | ParzenClassifier | Neighbours | Linears | Swept | RBFNetworkClassifier
 """Machines that do not solve a box-constrained problem."""
 
 
@@ -94,10 +98,14 @@ def trained(machine: Other) -> Trained:
         return state if not machine.spec_.has_duals else replace(state, duals=machine._duals())
     kernel = machine.kernel_
     check_rows(machine)
-    if isinstance(machine, KernelNeighborsClassifier):
-        signs = _signs(machine._codes, machine.classes_.size)
-        spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
-        point = Point(spoken * machine.class_weight_[machine._codes][:, None], np.zeros(signs.shape[1]))
+    if isinstance(machine, (KernelNeighborsClassifier, KernelNeighborsRegressor)):
+        if isinstance(machine, KernelNeighborsRegressor):
+            votes = machine._targets[:, None]
+        else:
+            signs = _signs(machine._codes, machine.classes_.size)
+            spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
+            votes = spoken * machine.class_weight_[machine._codes][:, None]
+        point = Point(votes, np.zeros(votes.shape[1]))
         rows = machine.prototype_indices_
         return _trained(machine, machine.spec_, kernel, _prototypes(machine), rows, point, ())
     vectors = _rows_of_fit(kernel, machine.X_fit_).rows(machine._rows)

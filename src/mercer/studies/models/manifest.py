@@ -209,6 +209,8 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     check_vector(support_rows, "support_rows", 0, len(rows))
     if (np.diff(support_rows) <= 0).any():
         refuse("array 'support_rows' does not rise")
+    if machine_spec.uses_all_rows and not len(arrays["part_support"]) == len(support_rows) == len(rows):
+        refuse(f"a {machine_spec.machine} uses all {len(rows)} training rows, and it names {len(support_rows)}")
     kernel = from_dict(manifest["kernel"])
     encoder = _encoder(manifest["encoder"], kernel)
     n_features = encoder.n_features_

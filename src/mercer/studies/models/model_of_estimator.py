@@ -24,6 +24,7 @@ from mercer.data import (
     fingerprints,
     listing,
     looks_like_fingerprints,
+    refuse_mixed_column,
     target_column,
     warn_user,
 )
@@ -118,10 +119,46 @@ def fit_model(
     TableWarning
         If columns are not used, or for a guess of what they hold.
     """
+    training, row_weights = _encoded(table, target, machine, rows, sample_weight, keep, missing, encoder)
+    model = _model_of(training, _fitted(clone(machine), training, row_weights), row_weights)
+    column = sample_weight if isinstance(sample_weight, str) else None
+    return replace(model, training=replace(model.training, weight_column=column))
+
+
+def encoded_rows(
+    table: Any,
+    target: str | None,
+    machine: Machine,
+    *,
+    rows: npt.NDArray[np.int64] | None = None,
+    sample_weight: Any = None,
+    encoder: TableEncoder | None = None,
+) -> tuple[Any, Any, Any]:
+    """Return the rows, targets and weights to which `fit_model` fits a machine; the parameters are those of it.
+
+    Targets are None for novelty detectors, and weights without `sample_weight`.
+    """
+    training, weights = _encoded(table, target, machine, rows, sample_weight, (), "error", encoder)
+    y = None if target is None else training.prediction_kind.as_y(training.truth)
+    return training.X, y, weights
+
+
+def _encoded(
+    table: Any,
+    target: str | None,
+    machine: Machine,
+    rows: npt.NDArray[np.int64] | None,
+    sample_weight: Any,
+    keep: Iterable[str],
+    missing: Missing,
+    encoder: TableEncoder | None,
+) -> tuple[TrainingSet, npt.NDArray[np.float64] | None]:
+    """Return the encoded training rows, and their weights; see :func:`fit_model`."""
     _check_machine(machine)
     if (target is None) is not isinstance(machine, NOVELTY):
         needs = "no target: target must be None" if target is not None else "a target"
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
+    refuse_mixed_column(table, target)
     table, weights = as_table(table), None
     if sample_weight is not None:
         weights = _weights_of(machine, sample_weight, table, target)
@@ -139,9 +176,7 @@ def fit_model(
     if target is not None and not is_regressor(machine):
         table = table.as_written(target)
     training = encode_training_rows(table, target, learn, rows=rows, encoder=encoder)
-    row_weights = None if weights is None else weights[training.rows]
-    model = _model_of(training, _fitted(clone(machine), training, row_weights), row_weights)
-    return replace(model, training=replace(model.training, weight_column=column))
+    return training, None if weights is None else weights[training.rows]
 
 
 def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any = None) -> Model:

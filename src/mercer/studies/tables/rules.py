@@ -362,8 +362,10 @@ def flag(value: object) -> bool:
 
 
 def _numbers(table: Table, name: str) -> np.ndarray:
-    """Return the column as float64; TableError with row and value for text."""
+    """Return the column as float64, booleans as 1 and 0; TableError with row and value for text."""
     column = table[name]
+    if name in table.booleans:
+        return np.array([np.nan if cell is None else float(cell == "True") for cell in column])
     if column.dtype == object:
         numbers = np.full(len(column), np.nan)
         for row, cell in enumerate(column):

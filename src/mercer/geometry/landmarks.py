@@ -16,6 +16,7 @@ Random: TypeAlias = np.random.RandomState
 
 _PROPOSALS = 128  # pivots proposed together, to share a pass over the rows; rejected ones cost 128² values in all
 _NOISE = 1e-14  # relative to the trace; a smaller residual is rounding error
+_NOISE_OF_SINGLE = 1e-6  # the same for a factor in single precision
 
 
 def uniform(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
@@ -41,7 +42,14 @@ def kmeans_plus_plus(gram: Gram, n_landmarks: int, random: Random) -> IndexArray
         chosen.append(_drawn(distances, 1, random)[0])
 
 
-def pivoted_cholesky(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
+def pivoted_cholesky(
+    gram: Gram,
+    n_landmarks: int,
+    random: Random,
+    *,
+    single: bool = False,
+    is_stopped: Callable[[], bool] | None = None,
+) -> IndexArray:
     """Draw rows one by one, with probability proportional to the residual of k(x, x) given the landmarks so far.
 
     This is randomly pivoted Cholesky [Chen, Epperly, Tropp & Webber 2023]. The error of the Nyström approximation is
@@ -49,32 +57,37 @@ def pivoted_cholesky(gram: Gram, n_landmarks: int, random: Random) -> IndexArray
     is accepted with the probability that drawing one by one would give it [Epperly, Tropp & Webber 2024]. So the
     distribution is the same, and rows of K are evaluated together.
 
-    It costs n_landmarks² n multiplications, n kernel values for each landmark, and 8 n n_landmarks bytes for F. It
-    stops early if the residual is only rounding error.
+    It costs n_landmarks² n multiplications, n kernel values for each landmark, and 8 n n_landmarks bytes for F; with
+    `single`, F is in single precision and takes half of that. It stops early if the residual is only rounding error, or
+    if `is_stopped`, which is called between parts of bounded work, returns True.
     """
+    noise = _NOISE_OF_SINGLE if single else _NOISE
     residual = np.maximum(gram.diag(), 0.0)  # a copy; negative values occur only if this is not a kernel
     total = float(residual.sum())
-    factor = np.empty((n_landmarks, gram.n))  # F'
+    factor = np.empty((n_landmarks, gram.n), dtype=np.float32 if single else np.float64)  # F'
     chosen: list[int] = []
-    while len(chosen) < n_landmarks and residual.sum() > _NOISE * total:
+    while len(chosen) < n_landmarks and residual.sum() > noise * total:
         k = len(chosen)
         proposed = _drawn(residual, _PROPOSALS, random)
         at = factor[:k, proposed]
-        accepted, triangle = _accepted(
-            gram.block(proposed, proposed) - at.T @ at, residual[proposed], n_landmarks - k, random
-        )
+        among = gram.block(proposed, proposed) - at.T @ at
+        accepted, triangle = _accepted(among, residual[proposed], n_landmarks - k, random, noise)
         if not accepted.size:  # all residuals of the proposals are rounding error
             break
         rows = proposed[accepted]
         fresh = factor[k : k + rows.size]
+        triangle, of_accepted = triangle.astype(factor.dtype), at[:, accepted].T
         for _ in gram.fill_block(fresh, rows, None):
-            pass
-        width = max(1, BLOCK_VALUES // rows.size)
+            if is_stopped is not None and is_stopped():
+                return np.array(chosen, dtype=np.int64)
+        width = max(1, BLOCK_VALUES // max(k, rows.size))
         for first in range(0, gram.n, width):
+            if is_stopped is not None and is_stopped():
+                return np.array(chosen, dtype=np.int64)
             part = slice(first, first + width)
-            left = fresh[:, part] - at[:, accepted].T @ factor[:k, part]
+            left = fresh[:, part] - of_accepted @ factor[:k, part]
             fresh[:, part] = solve_triangular(triangle, left, lower=True, check_finite=False)
-            residual[part] -= np.einsum("ij,ij->j", fresh[:, part], fresh[:, part])
+            residual[part] -= np.einsum("ij,ij->j", fresh[:, part], fresh[:, part], dtype=np.float64)
         np.maximum(residual, 0.0, out=residual)
         chosen.extend(rows.tolist())
         residual[chosen] = 0.0
@@ -96,7 +109,7 @@ def _drawn(weights: FloatArray, size: int, random: Random) -> IndexArray:
 
 
 def _accepted(
-    residual: FloatArray, proposed_with: FloatArray, most: int, random: Random
+    residual: FloatArray, proposed_with: FloatArray, most: int, random: Random, noise: float
 ) -> tuple[IndexArray, FloatArray]:
     """Accept or reject proposals in order; the probability is the current residual over the residual when proposed.
 
@@ -109,6 +122,8 @@ def _accepted(
     most : int
         Largest number of proposals to accept.
     random : RandomState
+    noise : float
+        Share of a residual below which only rounding is left.
 
     Returns
     -------
@@ -123,7 +138,7 @@ def _accepted(
         m = len(accepted)
         left = residual[i, i] - columns[i, :m] @ columns[i, :m]
         # For a row that is proposed twice, only rounding is left.
-        if m < most and left > max(thresholds[i], _NOISE * residual[i, i]):
+        if m < most and left > max(thresholds[i], noise * residual[i, i]):
             columns[:, m] = (residual[:, i] - columns[:, :m] @ columns[i, :m]) / left**0.5
             accepted.append(i)
     return np.array(accepted, dtype=np.int64), np.tril(columns[accepted, : len(accepted)])

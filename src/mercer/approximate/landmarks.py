@@ -1,0 +1,379 @@
+"""Approximation by landmarks: a linear machine on the coordinates of all rows in the span of a few of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from mercer._typing import FloatArray, IndexArray
+from mercer.approximate.feature_table import Features, LandmarkBasis
+from mercer.approximate.one_class import level_of, solve_one_class
+from mercer.approximate.task import Task
+from mercer.approximate.way import Expansion, Way
+from mercer.certificates.approximation import (
+    ApproximateCertificate,
+    Distance,
+    Machine,
+    dual_of,
+    feasible_point,
+    primal_of,
+    proved_dual,
+)
+from mercer.certificates.certificate import Certificate, combine
+from mercer.certificates.roundoff import rounding_error
+from mercer.certificates.status import Status
+from mercer.data.arguments import check_count, check_number
+from mercer.geometry.landmarks import pivoted_cholesky
+from mercer.gram import Gram
+from mercer.gram.threads import blas_threads
+from mercer.problems import Problem
+from mercer.solvers import Control
+from mercer.solvers.loop import ProgressMonitor, StopWork
+from mercer.solvers.rows import (
+    Bias,
+    EpsilonInsensitive,
+    Hinge,
+    LinearLoss,
+    LinearProblem,
+    LinearSolution,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    TableRows,
+    solve_each,
+)
+from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
+
+_SUBSET = 20_000  # rows from which landmarks are drawn, at most; more of them hardly change the landmarks
+_PROVED = 4e9  # kernel values between support vectors up to which the distance is proved within the fit
+_SAMPLE = 500  # support vectors of the estimate where it is not
+_FIRST = 125  # landmarks that are tried first if a distance is asked for
+_COST_OF_DOUBLE = 3.0  # time of twice as many landmarks over the time of the last machine
+_DRAWING, _FEATURES = 0.25, 0.4  # shares of the remaining time for the draw, and after it for the features
+_FEWEST = 16  # landmarks that are used whatever the time
+_VALUES = 1 << 23  # decision values of all rows that are computed together, for several machines
+_HEIGHT = 1 << 13  # rows of the features that are summed at a time
+_TOL_GAP = 1e-3  # relative gap of the linear problem if the estimator asks for none: far below usual distances
+
+
+@dataclass(frozen=True)
+class Landmarks(Way):
+    """Landmarks: the machine is a sum of kernel values of a few training rows, which represent all rows.
+
+    Parameters
+    ----------
+    n_landmarks : int, default=1000
+        Number of landmarks. There are fewer if there are fewer rows, or if fewer represent the kernel exactly.
+    distance : float, optional
+        Largest relative distance to the objective of the exact machine. The number of landmarks is then doubled from
+        125 until ``certificate_.distance_to_exact`` is at most `distance`, or there are `n_landmarks` of them.
+    random_state : int, default=0
+        Seed of the draw.
+
+    Notes
+    -----
+    Landmarks are drawn from 20,000 rows by randomly pivoted Cholesky. The coordinates of all rows in the span of their
+    images are the features of a linear machine with the loss of the estimator, which all classes share. The machine is
+    an element of the space of the kernel, so that its objective in the exact problem is known.
+
+    With n rows and k landmarks, it costs n k kernel values and n k² multiplications, and 4 n k bytes, in a temporary
+    file if they exceed `memory_limit`.
+
+    Examples
+    --------
+    >>> from mercer import SVC, Landmarks
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = (X - X.mean(0)) / X.std(0)
+    >>> machine = SVC(approximation=Landmarks(n_landmarks=200)).fit(X, y)
+    >>> bool(machine.certificate_.distance_to_exact < 0.1)
+    True
+    """
+
+    name: ClassVar[str] = "landmarks"
+
+    n_landmarks: int = 1000
+    distance: float | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("n_landmarks", self.n_landmarks)
+        check_count("random_state", self.random_state, at_least=0)
+        if self.distance is not None:
+            check_number("distance", self.distance, above=0.0, finite=True)
+
+    def train(self, task: Task, control: Control) -> Expansion:
+        """Train a machine; see :meth:`Way.train`."""
+        gram = task.gram()
+        if not gram.is_convex:
+            raise ValueError(
+                f"approximation='landmarks' needs a kernel that is positive semidefinite, but {task.kernel!r} is not "
+                f"known to be on these rows ({gram.diagnosis}). Set approximation=None, or take another kernel."
+            )
+        monitor = ProgressMonitor[Any](control)
+        with control.interruption:
+            training = _Training(self, task, gram, monitor)
+            best = training.trained(min(self.n_landmarks, task.n if self.distance is None else _FIRST))
+            while self.distance is not None and (larger := self._next(best, training)):
+                other = training.trained(larger)
+                best = min(best, other, key=_distance)
+        return best
+
+    def _next(self, machine: Expansion, training: _Training) -> int:
+        """Return the next number of landmarks to try; 0 if this machine is good enough, or no more can be tried."""
+        assert self.distance is not None
+        size, monitor = machine.rows.size, training.monitor
+        left = monitor.seconds_left
+        is_last = size < training.asked or training.asked >= min(self.n_landmarks, training.task.n)
+        if is_last or _distance(machine) <= self.distance or monitor.is_stopped():
+            return 0
+        if left is not None and left < _COST_OF_DOUBLE * training.seconds:
+            return 0
+        return min(2 * training.asked, self.n_landmarks, training.task.n)
+
+
+def _distance(machine: Expansion) -> float:
+    """Return the proved distance to the exact machine, or else the estimated one."""
+    certificate = machine.certificate
+    estimate = certificate.estimated_distance
+    return min(certificate.distance_to_exact, math.inf if estimate is None else estimate)
+
+
+class _Solved(NamedTuple):
+    """A machine on the features: weights (k,), bias, dual coefficients of the rows, certificate, and why its solver."""
+
+    w: FloatArray
+    bias: float
+    beta: FloatArray
+    certificate: Certificate
+    reason: str
+
+    @classmethod
+    def of(cls, problem: LinearProblem, solution: LinearSolution) -> _Solved:
+        """Return the machine of the solution of a linear problem."""
+        beta = np.asarray(solution.beta[:], dtype=np.float64)
+        return cls(*problem.split(solution.w), beta, solution.certificate, solution.reason)
+
+
+class _Training:
+    """The training of machines with more and more landmarks on one Gram matrix.
+
+    Attributes
+    ----------
+    asked : int
+        Number of landmarks of the last machine.
+    seconds : float
+        Time of the last machine.
+    """
+
+    asked, seconds = 0, 0.0
+
+    def __init__(self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any]) -> None:
+        self.way, self.task, self.gram, self.monitor = way, task, gram, monitor
+        self.limits = monitor.control.limits
+        self.machines = list(task.machines(gram))
+
+    def trained(self, n_landmarks: int) -> Expansion:
+        """Return the machine with so many landmarks, or fewer if the time is too short."""
+        began, self.asked = self.monitor.seconds, n_landmarks
+        basis, table, note = self._features(self._drawn(n_landmarks))
+        with blas_threads(float(self.task.n) * basis.size**2):
+            solved = [self._solved_one_class(table)] if self._nu else self._solved(table)
+        coefficients = basis.coefficients(np.column_stack([one.w for one in solved]))
+        biases = np.array([one.bias for one in solved])
+        distances = self._distances(basis, table, coefficients, biases, [one.beta for one in solved])
+        certificate = combine([one.certificate for one in solved])
+        self.seconds = self.monitor.seconds - began
+        n, k = self.task.n, basis.size
+        approximation = f"{k:,} landmarks represent {n:,} rows"
+        certificate = replace(
+            certificate,
+            n_kernel_values=self.gram.n_values,
+            seconds=self.monitor.seconds,
+            peak_memory_bytes=certificate.peak_memory_bytes + self._table_bytes(table) + self.gram.peak_bytes,
+        )
+        return Expansion(
+            ApproximateCertificate.of(certificate, approximation, distances),
+            f"{approximation}{note}. A linear machine of their {k:,} features is trained: {solved[0].reason}",
+            self.task.kernel,
+            self.task.data.rows(self.task.rows[basis.landmarks]),
+            self.task.rows[basis.landmarks],
+            coefficients,
+            biases,
+        )
+
+    def _table_bytes(self, table: Features) -> int:
+        return table.nbytes if table.nbytes <= self.gram.memory_limit else 0
+
+    def _drawn(self, n_landmarks: int) -> IndexArray:
+        """Return the positions of landmarks, drawn from a sample of the rows in a quarter of the time that is left."""
+        random = np.random.RandomState(self.way.random_state)
+        n, limit, began = self.task.n, self.monitor.seconds_left, time.perf_counter()
+        sample = np.arange(n) if n <= _SUBSET else np.sort(random.choice(n, _SUBSET, replace=False))
+        until = math.inf if limit is None else began + _DRAWING * limit
+
+        def is_stopped() -> bool:
+            return time.perf_counter() >= until or self.monitor.is_stopped()
+
+        rows = self.gram if sample.size == n else self.gram.restrict(sample)
+        chosen = pivoted_cholesky(rows, min(n_landmarks, n), random, single=True, is_stopped=is_stopped)
+        if not chosen.size:  # there was no time, or all kernel values are 0
+            chosen = random.choice(sample.size, min(_FEWEST, n_landmarks, sample.size), replace=False)
+        return sample[chosen]
+
+    def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, Features, str]:
+        """Return the basis, the features of all rows, and a note if the time allows fewer landmarks."""
+        basis, note = LandmarkBasis(self.gram, landmarks), ""
+        left = self.monitor.seconds_left
+        if left is not None and basis.size > _FEWEST:
+            share = _FEATURES * left / max(basis.seconds(), 1e-9)
+            if share < 1.0:
+                asked, fewer = basis.size, max(_FEWEST, int(basis.size * share**0.5))
+                basis = LandmarkBasis(self.gram, landmarks[:fewer])
+                note = f" ({asked:,} were drawn, but max_seconds leaves no time for their features)"
+        try:
+            return basis, basis.table(self.gram.memory_limit, self._check), note
+        except StopWork:  # Ctrl-C: a machine of one feature, which is 0
+            basis = LandmarkBasis(self.gram, landmarks[:1])
+            return basis, np.zeros((self.task.n, basis.size), dtype=np.float32), note
+
+    def _check(self) -> None:
+        """Stop the work after Ctrl-C."""
+        if self.monitor.control.interruption.requested:
+            raise StopWork(Status.INTERRUPTED)
+
+    @property
+    def _nu(self) -> float:
+        """The nu of a one-class machine; 0 for others."""
+        return self.task.spec.nu if isinstance(self.task.spec, ForOneClassSVM) else 0.0
+
+    def _control(self) -> Control:
+        """Return the control of the linear problems, with the time that is left."""
+        limits = replace(self.limits, tol_gap=self._tol_gap())
+        return self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
+
+    def _solved_one_class(self, table: Features) -> _Solved:
+        """Solve the problem of a one-class machine on the features; its bias follows from the decision values."""
+        task, control = self.task, self._control()
+        one = solve_one_class(table, task.weights, self._nu, control, self._tol_gap(), task.n_jobs)
+        return _Solved(one.w, 0.0, one.beta, one.certificate, "Hinge losses at several levels rho lead to it.")
+
+    def _solved(self, table: Features) -> list[_Solved]:
+        """Solve the linear problem of each machine on the features."""
+        task = self.task
+        if task.n_classes > 2 and task.scheme == "ovo":
+            solved = list[_Solved]()
+            for number, one in enumerate(self.machines):
+                problem = self._problem(table[one.rows], one.targets > 0.0, one.weights, 1)
+                left = self._control()
+                if left.limits.max_seconds is not None:
+                    share = left.limits.max_seconds / (len(self.machines) - number)
+                    left = left.with_limits(replace(left.limits, max_seconds=share))
+                solved.append(_Solved.of(problem, solve_each([problem], left, n_jobs=task.n_jobs)[0]))
+            return solved
+        classes = [1] if task.n_classes == 2 else list(range(task.n_classes)) or [1]
+        shared = TableRows(table, task.targets.astype(np.float64), task.weights)
+        problems = [
+            replace(self._problem(table[:0], task.targets[:0], task.weights[:0], k), rows=shared) for k in classes
+        ]
+        solutions = solve_each(problems, self._control(), n_jobs=task.n_jobs)
+        return [_Solved.of(*pair) for pair in zip(problems, solutions, strict=True)]
+
+    def _problem(self, table: Features, labels: Any, weights: FloatArray, positive: int) -> LinearProblem:
+        spec = self.task.spec
+        loss: LinearLoss
+        if isinstance(spec, ForSVR):
+            loss = (SquaredEpsilonInsensitive if spec.squared else EpsilonInsensitive)(spec.epsilon)
+        else:
+            assert isinstance(spec, ForSVC)
+            loss = SquaredHinge() if spec.squared else Hinge()
+        rows = TableRows(table, np.asarray(labels, dtype=np.float64), weights)
+        return LinearProblem(
+            rows,
+            loss,
+            C=spec.C,
+            bias=Bias.FREE if spec.bias else Bias.NONE,
+            positive=positive if loss.classifies else None,
+        )
+
+    def _tol_gap(self) -> float:
+        asked = self.limits.tol_gap or _TOL_GAP
+        return asked if self.way.distance is None else min(asked, 0.1 * self.way.distance)
+
+    def _distances(
+        self,
+        basis: LandmarkBasis,
+        table: Features,
+        coefficients: FloatArray,
+        biases: FloatArray,
+        duals: Sequence[FloatArray],
+    ) -> list[Distance]:
+        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C.
+
+        The bias of a one-class machine, which the decision values determine, is set in `biases`.
+        """
+        gram, distances = self.gram, list[Distance]()
+        size = float(np.sqrt(gram.magnitudes()).max(initial=0.0))
+        n_support = [np.count_nonzero(dual) for dual in duals]
+        is_proved = sum(0.5 * number**2 for number in n_support) <= _PROVED
+        width = max(1, _VALUES // self.task.n)
+        values = np.empty(0)
+        try:
+            for number, (one, dual) in enumerate(zip(self.machines, duals, strict=True)):
+                if number % width == 0:  # kernel values are shared by some machines
+                    some = coefficients[:, number : number + width]
+                    spread = np.zeros((self.task.n, some.shape[1]))
+                    spread[basis.landmarks] = some
+                    values = gram.matvec(spread, None, self._check_certificate)
+                column, at = coefficients[:, number], values[one.rows, number % width]
+                error = rounding_error(gram, size, size * column, at)
+                if self._nu:
+                    biases[number] = 2.0 * error - level_of(at, one.weights, self._nu)
+                machine = Machine(float(column @ (basis.among @ column)), at, float(biases[number]), error)
+                primal = primal_of(one.problem, machine)
+                part = gram if one.rows.size == gram.n else gram.restrict(one.rows)
+                if is_proved:
+                    lower = proved_dual(one.problem, part, dual, self._check_certificate)
+                    distances.append(Distance(primal, lower))
+                else:
+                    estimate = self._estimated_dual(
+                        one.problem, part, dual, table[one.rows] if part is not gram else table
+                    )
+                    distances.append(Distance(primal, estimated_dual=estimate))
+        except StopWork:
+            distances += [Distance()] * (len(duals) - len(distances))
+        return distances
+
+    def _check_certificate(self) -> None:
+        """Skip the certificate after a second Ctrl-C."""
+        if self.monitor.control.interruption.insisted:
+            raise StopWork(Status.INTERRUPTED)
+
+    def _estimated_dual(self, problem: Problem, gram: Gram, coefficients: FloatArray, table: Features) -> float:
+        """Estimate the lower bound of the objective, from the kernel values of a sample of the support vectors.
+
+        beta' K beta is the square of what the features give, plus beta' R beta of the residual R. Rows are drawn with
+        probability |beta_i| / sum |beta|: the mean of sign(beta_i) (R beta)_i is then an unbiased estimate of beta' R
+        beta / sum |beta|. Three standard errors are added.
+        """
+        point = feasible_point(problem, coefficients)
+        beta = problem.coefficients(point)
+        mass = np.abs(beta)
+        total = float(mass.sum())
+        if not total > 0.0:
+            return 0.0
+        random = np.random.RandomState(self.way.random_state)
+        drawn = np.searchsorted(np.cumsum(mass), random.uniform(size=_SAMPLE) * total).clip(max=beta.size - 1)
+        rows, place = np.unique(drawn, return_inverse=True)
+        features = np.zeros(table.shape[1])
+        for first in range(0, beta.size, _HEIGHT):
+            part = slice(first, first + _HEIGHT)
+            features += beta[part].astype(np.float32) @ table[part]
+        residual = gram.matvec(beta, rows, self._check_certificate) - table[rows] @ features
+        terms = (np.sign(beta[rows]) * residual)[place]
+        mean = float(terms.mean()) + 3.0 * float(terms.std()) / _SAMPLE**0.5
+        return dual_of(problem, point, float(features @ features) + total * mean, 0.0)

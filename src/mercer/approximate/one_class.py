@@ -1,0 +1,123 @@
+"""The one-class machine on features, by hinge losses: its level rho is found by a search along a convex function."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate, relative_gap
+from mercer.certificates.status import Status
+from mercer.gram.rows.sweeps import times, transposed_times
+from mercer.solvers import Control
+from mercer.solvers.rows import Bias, Hinge, LinearPoint, LinearProblem, TableRows, solve_each
+
+_MOST_LEVELS = 40  # levels that are tried; 5 to 12 were enough in tests
+_MARGIN = 0.02  # share of the interval of levels that a step keeps from its ends
+_EARLY, _FINER = 0.05, 0.1  # gaps of the inner problems: at first, and as a share of the gap that is asked for
+
+
+class OneClass(NamedTuple):
+    """The weights of a one-class machine, the dual coefficients of the rows, and its certificate."""
+
+    w: FloatArray
+    beta: FloatArray
+    certificate: Certificate
+
+
+class _End(NamedTuple):
+    """A dual point with its sum, and the weights that belong to it: an end of the interval of levels."""
+
+    level: float
+    beta: FloatArray
+    total: float
+    w: FloatArray
+
+
+def level_of(values: FloatArray, weights: FloatArray, nu: float) -> float:
+    """Return the best level rho of the values: the largest with at most a share `nu` of the weight below it."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    count = int(np.searchsorted(below, nu * below[-1] * (1.0 + 1e-12), side="right"))
+    return float(values[order[min(count, values.size - 1)]])
+
+
+def solve_one_class(
+    table: Any, weights: FloatArray, nu: float, control: Control, tol_gap: float, n_jobs: int | None = None
+) -> OneClass:
+    """Minimise 1/2 ||w||^2 + sum_i v_i max(0, rho - <w, x_i>) - nu rho sum_i v_i over w and rho.
+
+    For a fixed rho, w / rho minimises 1/2 ||u||^2 + sum_i v_i / rho max(0, 1 - <u, x_i>), hinge losses of rows of one
+    class. With the dual point beta of that problem, times rho, the optimal rho is where sum_i beta_i = nu sum_i v_i,
+    and the sum grows with rho. A mixture of the points of two levels has this sum exactly, so that it is feasible: it
+    gives the lower bound of the gap.
+    """
+    began = time.perf_counter()
+    needed = nu * float(weights.sum())
+    rows = TableRows(table, np.ones(weights.size), weights)
+    beta = nu * weights
+    w = transposed_times(table, 0.0, beta, n_jobs)
+    low = _End(0.0, np.zeros_like(beta), 0.0, np.zeros_like(w))
+    high = _End(np.inf, weights, float(weights.sum()), w / nu)
+    level = max(level_of(times(table, 0.0, w, n_jobs), weights, nu), 1e-3 * float(w @ w) / needed)
+    best_w, best, point, lower, gap = w, np.inf, beta, -0.5 * float(w @ w), np.inf
+    start: LinearPoint | None = None
+    certificate: Certificate | None = None
+    inner_gap, n_iter, status = _EARLY, 0, Status.STALLED
+    for _ in range(_MOST_LEVELS):
+        problem = LinearProblem(rows, Hinge(), C=1.0 / level, bias=Bias.NONE, positive=1)
+        left = control.after(time.perf_counter() - began, n_iter)
+        (solution,) = solve_each(
+            [problem], left.with_limits(replace(left.limits, tol_gap=inner_gap)), starts=[start], n_jobs=n_jobs
+        )
+        start = LinearPoint(solution.w, solution.beta, solution.C)
+        n_iter += solution.n_iter
+        w, beta = level * solution.w, level * np.asarray(solution.beta[:], dtype=np.float64)
+        beta = np.clip(beta, 0.0, weights)
+        end = _End(level, beta, float(beta.sum()), transposed_times(table, 0.0, beta, n_jobs))
+        if end.total <= needed:
+            low = end
+        else:
+            high = end
+        share = (needed - low.total) / (high.total - low.total)
+        mixed = (1.0 - share) * low.w + share * high.w
+        if -0.5 * float(mixed @ mixed) >= lower:
+            lower, point = -0.5 * float(mixed @ mixed), (1.0 - share) * low.beta + share * high.beta
+        values = [times(table, 0.0, candidate, n_jobs) for candidate in (w, mixed)]
+        levels = [level_of(one, weights, nu) for one in values]
+        for candidate, value, rho in zip((w, mixed), values, levels, strict=True):
+            primal = 0.5 * float(candidate @ candidate) + float(weights @ np.maximum(0.0, rho - value)) - rho * needed
+            if primal <= best:
+                best, best_w, certificate = primal, candidate, solution.certificate
+        gap = relative_gap(best, lower)
+        ended = control.out_of_time(began)
+        if gap <= tol_gap or ended is not None:
+            status = Status.OPTIMAL if gap <= tol_gap else ended or Status.STALLED
+            break
+        inner_gap = max(_FINER * tol_gap, min(inner_gap, 0.1 * gap))
+        level = _next_level(low, high, needed, levels[0])
+    assert certificate is not None
+    numbers: dict[str, Any] = {
+        "primal": best,
+        "dual": lower,
+        "gap": max(0.0, best - lower),
+        "relative_gap": max(0.0, gap),
+    }
+    certificate = replace(
+        certificate, status=status, n_iter=n_iter, tol_gap=tol_gap, kkt_violation=None, evidence=None, **numbers
+    )
+    return OneClass(best_w, point, certificate)
+
+
+def _next_level(low: _End, high: _End, needed: float, suggested: float) -> float:
+    """Return the level to try next: where the sums at the ends, interpolated, are right.
+
+    Without an upper end it is `suggested`.
+    """
+    if np.isinf(high.level):
+        return max(suggested, 1.5 * low.level)
+    share = (needed - low.total) / (high.total - low.total)
+    return low.level + min(1.0 - _MARGIN, max(_MARGIN, share)) * (high.level - low.level)

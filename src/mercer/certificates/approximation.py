@@ -1,0 +1,197 @@
+"""The certificate of an approximate machine: how far it is from the exact machine that it stands for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate, relative_gap
+from mercer.certificates.roundoff import rounding_error, rounding_of_dual
+from mercer.gram import Gram
+from mercer.problems import Problem, inner
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Distance(NamedTuple):
+    """The interval that contains the optimal objective of the exact machine.
+
+    Attributes
+    ----------
+    primal : float
+        The objective of the approximate machine in the exact problem, plus its rounding error; inf if unknown.
+    dual : float
+        A proved lower bound of the objective of every machine; -inf if unknown.
+    estimated_dual : float or None
+        An estimate of such a bound from a sample, which is not proved.
+    n_kernel_values : int
+        Kernel values that this cost.
+    """
+
+    primal: float = math.inf
+    dual: float = -math.inf
+    estimated_dual: float | None = None
+    n_kernel_values: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class ApproximateCertificate(Certificate):
+    """How far an approximate machine is from the optimum of its own problem, and from the exact machine.
+
+    The fields of :class:`Certificate` are about the machine's own problem, which the approximation made smaller: its
+    features, or its cells. The fields below are about the problem without an approximation.
+
+    Attributes
+    ----------
+    approximation : str
+        What was approximated, and by what.
+    exact_primal : float
+        The objective of this machine in the exact problem, plus its rounding error; inf if it is not known.
+    exact_dual : float
+        A proved lower bound of the objective of every machine for the exact problem; -inf if nothing is proved.
+    estimated_dual : float or None
+        An estimate of such a bound from a sample of the support vectors; None without an estimate. It is not proved.
+    """
+
+    approximation: str = ""
+    exact_primal: float = math.inf
+    exact_dual: float = -math.inf
+    estimated_dual: float | None = None
+
+    @classmethod
+    def of(cls, certificate: Certificate, approximation: str, distances: list[Distance]) -> Self:
+        """Return the certificate of a machine with its own `certificate`, and a distance for each of its parts."""
+        of_own: dict[str, Any] = {field.name: getattr(certificate, field.name) for field in fields(Certificate)}
+        of_own["n_kernel_values"] += sum(one.n_kernel_values for one in distances)
+        estimates = [one.dual if one.estimated_dual is None else one.estimated_dual for one in distances]
+        is_estimated = any(one.estimated_dual is not None for one in distances) and np.isfinite(estimates).all()
+        return cls(
+            **of_own,
+            approximation=approximation,
+            exact_primal=sum(one.primal for one in distances) if distances else math.inf,
+            exact_dual=sum(one.dual for one in distances) if distances else -math.inf,
+            estimated_dual=float(sum(estimates)) if is_estimated else None,
+        )
+
+    @property
+    def distance_to_exact(self) -> float:
+        """Proved relative distance to the optimal objective of the exact machine: at most this share; inf if unknown.
+
+        (P - D) / max(|P|, |D|), where P is `exact_primal` and D is `exact_dual`: no machine, however it is trained, has
+        an objective in the exact problem that is lower than P by more than this share.
+        """
+        return relative_gap(self.exact_primal, self.exact_dual)
+
+    @property
+    def estimated_distance(self) -> float | None:
+        """The same distance by `estimated_dual`, which is not proved; None without an estimate."""
+        return None if self.estimated_dual is None else relative_gap(self.exact_primal, self.estimated_dual)
+
+    @property
+    def distance_in_words(self) -> str:
+        """The distance to the exact machine, as a phrase that says whether it is proved."""
+        if math.isfinite(self.distance_to_exact):
+            return f"the objective is above that of the exact machine by at most {_percent(self.distance_to_exact)}"
+        if self.estimated_distance is not None and math.isfinite(self.estimated_distance):
+            return f"estimated from a sample, not proved: {_percent(self.estimated_distance)} above the exact machine"
+        return "not known"
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{'approximation':<20}{self.approximation}\n{'distance to exact':<20}" + (
+            self.distance_in_words
+        )
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The most important numbers as texts, by name, and what the status means."""
+        return {"approximation": self.approximation, "distance to exact": self.distance_in_words, **super().facts}
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} % of its value"
+
+
+class Machine(NamedTuple):
+    """A decision function f = g + b, where g is an element of the space of the kernel.
+
+    Attributes
+    ----------
+    squared_norm : float
+        ||g||^2.
+    values : ndarray of shape (n,)
+        g at the rows of the problem.
+    bias : float
+    error : float
+        Rounding error of the values and of the bias.
+    """
+
+    squared_norm: float
+    values: FloatArray
+    bias: float
+    error: float
+
+
+def primal_of(problem: Problem, machine: Machine) -> float:
+    """Return an upper bound of the primal objective of a machine in a problem: the objective and its rounding error."""
+    multipliers = np.full(problem.n_groups, -machine.bias)
+    values = machine.values if problem.rows is None else machine.values[problem.rows]
+    with np.errstate(over="ignore", invalid="ignore"):
+        primal = problem.primal(machine.squared_norm, values, multipliers)
+        steepness = problem.steepness(values, multipliers, machine.error)
+        rounding = machine.error * steepness + _EPS * (4.0 + problem.n**0.5) * (abs(primal) + machine.squared_norm)
+    return primal + rounding if math.isfinite(primal + rounding) else math.inf
+
+
+def feasible_point(problem: Problem, coefficients: FloatArray) -> FloatArray:
+    """Return the variables of a feasible point near coefficients of the rows, (n_rows,)."""
+    spread = coefficients if problem.rows is None else coefficients[problem.rows]
+    return problem.make_feasible(np.clip(spread, problem.lower, problem.upper))
+
+
+def dual_of(problem: Problem, point: FloatArray, quadratic: float, error: float) -> float:
+    """Return a lower bound of the objective of every machine, from a feasible point.
+
+    The point beta gives the dual objective D(s) = -s linear' beta - s^2 / 2 (beta' K beta + beta' R beta) at every
+    multiple s beta that is feasible. The best multiple of at most 1 is taken: it matters where an approximation is
+    poor, because D(1) is then often negative.
+
+    Parameters
+    ----------
+    problem : Problem
+    point : ndarray of shape (n,)
+        Feasible variables.
+    quadratic : float
+        beta' K beta.
+    error : float
+        Rounding error of the elements of K beta.
+    """
+    linear = inner(problem.linear, point)
+    curvature = quadratic + (0.0 if problem.ridge is None else inner(problem.ridge, point**2))
+    factor = 1.0
+    if not problem.start.any() and curvature > 0.0:  # 0 is feasible, and so are the multiples
+        factor = min(1.0, max(0.0, -linear / curvature))
+    dual = -factor * linear - 0.5 * factor**2 * curvature
+    size = abs(factor * linear) + 0.5 * factor**2 * abs(curvature)
+    length = inner(point, point) ** 0.5
+    dual -= float(rounding_of_dual(error, factor * length, size, problem.n))
+    return dual if math.isfinite(dual) else -math.inf
+
+
+def proved_dual(
+    problem: Problem, gram: Gram, coefficients: FloatArray, check: Callable[[], None] | None = None
+) -> float:
+    """Return a proved lower bound of the objective of every machine, from dual coefficients of the rows, (n_rows,).
+
+    It costs half of the kernel values between rows with a coefficient.
+    """
+    point = feasible_point(problem, coefficients)
+    beta = problem.coefficients(point)
+    used = np.flatnonzero(beta)
+    values = gram.matvec(beta, used, check)
+    size = float(np.sqrt(gram.magnitudes()).max(initial=0.0))
+    return dual_of(problem, point, inner(beta[used], values), rounding_error(gram, size, size * beta[used], values))

@@ -1,0 +1,58 @@
+"""The threads of this process as workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from mercer.cluster.workers import Handle, Workers
+
+_POLL_SECONDS = 0.05  # seconds between two checks
+
+
+class ThreadWorkers(Workers):
+    """One worker for each thread, with blocks in the memory of this process.
+
+    Parameters
+    ----------
+    n_blocks : int
+    evaluate : callable, optional
+        Returns the values of the parts of sources; by default sources are values.
+    """
+
+    def __init__(self, n_blocks: int, evaluate: Callable[[Any], Any] | None = None) -> None:
+        self.n_blocks, self._evaluate = n_blocks, evaluate
+        self._pool = ThreadPoolExecutor(n_blocks, "mercer-worker")
+
+    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
+        """Make the blocks, one for each source."""
+
+        def make(source: Any) -> Any:
+            return function(source if self._evaluate is None else self._evaluate(source), *arguments)
+
+        return [self._pool.submit(make, source) for source in sources]
+
+    def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
+        """Return the results of a function."""
+        self.sent_bytes += len(payload) * len(lists[0])
+
+        def work(items: tuple[Handle, ...]) -> Any:
+            return function(*(item.result() if isinstance(item, Future) else item for item in items), payload)
+
+        # An item was submitted before, so that a free thread works on it already: waiting for it cannot block all.
+        return [self._pool.submit(work, items) for items in zip(*lists, strict=True)]
+
+    def fetch(
+        self,
+        handles: Sequence[Handle],
+        merge: Callable[[list[Any]], Any],
+        check: Callable[[], None],
+        *,
+        is_large: bool = False,
+    ) -> Any:
+        """Wait for the results and merge them."""
+        self.rounds += 1
+        while wait(handles, _POLL_SECONDS).not_done:
+            check()
+        return merge([handle.result() for handle in handles])

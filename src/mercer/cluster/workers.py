@@ -1,0 +1,72 @@
+"""What a set of workers does: three verbs, behind which are the threads of this process or a Dask cluster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+Handle: TypeAlias = Any
+"""Stands for a result that is with a worker; the result is released with the last reference to it."""
+
+
+class ClusterError(RuntimeError):
+    """Work that the workers of a cluster could not finish; its attributes say what there is to go on from."""
+
+
+class Workers(ABC):
+    """Workers that hold blocks.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Number of blocks that are worked on at a time: one for each thread of a worker.
+    rounds : int
+        Sums so far: times that this process waited for all workers.
+    sent_bytes, received_bytes : int
+        Bytes of arguments and of sums so far.
+    """
+
+    n_blocks: int
+    rounds: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+    @abstractmethod
+    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
+        """Make a block of each source by a task of a worker: ``function(source, *arguments)``.
+
+        A source may be a tuple, in which parts of Dask collections stand for their values. A block that is lost with
+        its worker is made again.
+        """
+
+    @abstractmethod
+    def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
+        """Return ``function(*items, payload)`` for each tuple of items of the lists; nothing is waited for."""
+
+    @abstractmethod
+    def fetch(
+        self,
+        handles: Sequence[Handle],
+        merge: Callable[[list[Any]], Any],
+        check: Callable[[], None],
+        *,
+        is_large: bool = False,
+    ) -> Any:
+        """Return ``merge([result, ...])`` of all results, in their order.
+
+        Parameters
+        ----------
+        handles : sequence
+        merge : callable
+            Merges consecutive results into one of the same kind; it must be picklable.
+        check : callable
+            Called several times a second while the workers work; it raises to stop waiting.
+        is_large : bool
+            Whether results are so large that workers merge them until one is left.
+
+        Raises
+        ------
+        ClusterError
+            If the workers cannot make a result.
+        """

@@ -1,0 +1,256 @@
+"""Machines that can be trained approximately: the parameter `approximation`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._typing import FloatArray
+from mercer.approximate import ApproximateMachine, Expansion, Task, Way, way_of
+from mercer.certificates.solution import Solutions
+from mercer.certificates.status import Status
+from mercer.data import Data
+from mercer.data.arguments import check_choice, check_whole
+from mercer.data.user_warnings import warn_user
+from mercer.estimators._base import say
+from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._dual import DualMachine, SingleMachine
+from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._validation import check_sample_weight, check_targets, scaling_hint
+from mercer.multiclass import training
+from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
+from mercer.solvers import Control
+from mercer.specs import QuadraticSpec
+
+_FITTED = ("approximation_", "_solutions", "machines_", "support_", "support_vectors_", "dual_coef_", "n_support_")
+
+
+class Approximates(DualMachine):
+    """A machine that is exact with ``approximation=None``, and approximate otherwise.
+
+    Attributes
+    ----------
+    approximation_ : ApproximateMachine
+        Only if `approximation` is not None: what was trained.
+    """
+
+    approximation: str | Way | None
+    approximation_: ApproximateMachine
+
+    @property
+    def certificate_(self) -> Any:
+        """The certificate of all machines together; its `parts` are the certificates of the single machines.
+
+        With an `approximation` it is an :class:`mercer.certificates.ApproximateCertificate`, which has the distance to
+        the exact machine.
+        """
+        if self._is_approximate:
+            return self.approximation_.certificate
+        return super().certificate_
+
+    @property
+    def _is_approximate(self) -> bool:
+        return "approximation_" in vars(self)
+
+    def _way(self) -> Way | None:
+        """Return the way to approximate, or None, and forget the last fit's approximation."""
+        way = way_of(self.approximation)
+        if way is not None and self.warm_start:
+            raise ValueError(
+                "warm_start=True goes on from an exact solution, which an approximate machine does not have: set "
+                "warm_start=False, or approximation=None."
+            )
+        self.__dict__.pop("approximation_", None)
+        return way
+
+    def _train_approximately(self, way: Way, task: Task, control: Control) -> ApproximateMachine:
+        """Train an approximate machine, and store what prediction needs."""
+        if not math.isfinite(task.spec.C):
+            raise ValueError(
+                "an approximate machine needs a finite C, got C = inf: set a finite C or approximation=None."
+            )
+        machine = way.train(task, control)
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+        self.approximation_, self.kernel_ = machine, task.kernel
+        self.shape_fit_ = task.data.shape
+        certificate = machine.certificate
+        self.fit_status_ = 0 if certificate.status is Status.OPTIMAL else 1
+        if isinstance(machine, Expansion):
+            rows = machine.rows
+            self.support_ = rows.astype(np.int32 if task.data.n < 2**31 else np.int64)
+            self._hold(machine.coefficients, machine.biases, None if task.kernel.takes_values else machine.support)
+        else:
+            self.intercept_ = np.zeros(task.n_machines)
+        return machine
+
+    def _values(self, data: Data, biases: FloatArray) -> FloatArray:
+        if self._is_approximate and not isinstance(self.approximation_, Expansion):
+            return self.approximation_.values(data, self.n_jobs) + biases
+        return super()._values(data, biases)
+
+    def _check_exact(self, what: str) -> None:
+        """Refuse work that needs the solution of an exact machine, which is what the parameters must ask for, too."""
+        if self._is_approximate or self.approximation is not None:
+            raise ValueError(
+                f"{what} needs an exact machine, whose solution it changes, but this {type(self).__name__} has "
+                f"approximation={self.approximation!r}. Set approximation=None and fit it again; an approximate "
+                "machine is fitted to all rows at once."
+            )
+
+    def forget(self, rows: Any) -> Any:
+        """See :meth:`ChangesRows.forget`."""
+        self._check_exact("forget")
+        return super().forget(rows)
+
+    def _solved(self) -> Solutions:
+        if self._is_approximate:
+            raise AttributeError(
+                f"this {type(self).__name__} is approximate ({self.approximation_.certificate.approximation}), and has "
+                "no exact solution, whose rows could be left out, removed or added to, or whose examples could be "
+                "listed. Fit it with approximation=None."
+            )
+        return super()._solved()
+
+    def _warn_of_approximation(self, data: Data) -> None:
+        """Say what was done, and warn if the machine is not the optimum of its own problem."""
+        certificate = self.approximation_.certificate
+        if self.verbose:
+            say(self.approximation_.reason)
+            say(str(certificate))
+        if self._silent or (self._search is not None and self._search.requested):
+            return
+        self._warn_of_memory(certificate.peak_memory_bytes)
+        if certificate.status is not Status.OPTIMAL:
+            hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
+            text = f"{type(self).__name__} {certificate.ending} {certificate.status.advice} {hint}"
+            warn_user(text.strip(), ConvergenceWarning)
+
+
+class ApproximatesClasses(Approximates, MarginClassifier):
+    """A classifier of machines for two classes that can be trained approximately."""
+
+    def _train_by(
+        self, way: Way, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, groups: Any = None
+    ) -> None:
+        """Train the machines approximately; the arguments are those of `fit`."""
+        began = time.perf_counter()
+        self._begin_probabilities()
+        control = self._control()
+        check_choice("multi_class", self.multi_class, self._schemes)
+        if self.multi_class == training.JOINT:
+            raise ValueError(
+                "a joint machine cannot be approximated: set multi_class='ovr' or 'ovo', or approximation=None."
+            )
+        self._check_shape(self.multi_class)
+        spec, data = self._training_rows(X, y)
+        labels = read_labels(y, sample_weight, self.class_weight, data.n, groups=groups)
+        self._check_folds(labels)
+        task = Task(
+            machine_spec,
+            spec.resolve(data, labels.uneven_weights),
+            data,
+            labels.rows,
+            labels.codes[labels.rows],
+            labels.weights[labels.rows],
+            labels.classes.size,
+            self.multi_class,
+            check_whole("n_jobs", self.n_jobs),
+            check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+        )
+        machine = self._train_approximately(way, task, control)
+        self.classes_, self.class_weight_ = labels.classes.copy(), labels.class_weight.copy()
+        self._scheme, self.n_iter_ = self.multi_class, np.array([machine.certificate.n_iter], dtype=np.int64)
+        if isinstance(machine, Expansion):
+            self._arrange(self.multi_class, labels.codes[self.support_])
+        self._warn_of_approximation(data)
+        if self._has_probabilities():
+            self._calibrate_by_folds(way, task, labels, control, began)
+
+    def _check_folds(self, labels: Labels) -> None:
+        """Refuse probabilities that need more than machines without folds of rows of every class."""
+        if not self._has_probabilities():
+            return
+        if self.calibration_values == LEAVE_ONE_OUT:
+            raise ValueError(
+                'calibration_values="leave_one_out" needs the solution of an exact machine: set "folds" or "auto", or '
+                "approximation=None."
+            )
+        codes, folds = labels.codes[labels.rows], labels.folds
+        for fold in np.unique(folds):
+            missing = np.setdiff1d(np.arange(labels.classes.size), codes[folds != fold])
+            if missing.size:
+                raise ValueError(
+                    "probability=True calibrates on folds, but all rows of class "
+                    f"{labels.classes[missing].tolist()[0]!r} are in one of them: give rows of it in two folds at "
+                    "least, or set probability=False."
+                )
+
+    def _calibrate_by_folds(self, way: Way, task: Task, labels: Labels, control: Control, began: float) -> None:
+        """Fit the map from decision values to probabilities on values by machines without the row's fold."""
+        self.calibration_values_ = FOLDS
+        self.calibration_reason_ = "an approximate machine has no solution from which single rows could be left out"
+        folds = labels.folds
+
+        def without_folds(check: Callable[[], None]) -> FloatArray:
+            values = np.empty((task.n, task.n_machines))
+            several = np.unique(folds).tolist()
+            for place, fold in enumerate(several):
+                check()
+                inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+                left = control.after(time.perf_counter() - began, 0)
+                if left.limits.max_seconds is not None:
+                    left = left.with_limits(
+                        replace(left.limits, max_seconds=left.limits.max_seconds / (len(several) - place))
+                    )
+                machine = way.train(task.of_rows(outside), left)
+                values[inside] = machine.values(task.data.rows(task.rows[inside]), self.n_jobs)
+            return values
+
+        raw = self._left_out_in_time(without_folds, control.limits.max_seconds, began)
+        if raw is not None:
+            self._calibrate(raw, labels, self.multi_class)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """See :meth:`MarginClassifier.predict`."""
+        if not self._is_approximate or isinstance(self.approximation_, Expansion):
+            return super().predict(X)
+        scores = training.class_scores(self._raw_decision(self._new_rows(X)), self.classes_.size, self._scheme)
+        return self.classes_[training.winners(scores)]
+
+
+class ApproximatesOneMachine(Approximates, SingleMachine):
+    """A regression or a detector of novelties that can be trained approximately."""
+
+    def _train_by(self, way: Way, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Data:
+        """Train the machine approximately; the arguments are those of :meth:`SingleMachine._train`."""
+        control = self._control()
+        spec, data = self._training_rows(X, y)
+        weights = check_sample_weight(sample_weight, data.n)
+        rows = np.flatnonzero(weights > 0.0)
+        if not rows.size:
+            raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+        targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
+        task = Task(
+            machine_spec,
+            spec.resolve(data, None if sample_weight is None else weights),
+            data,
+            rows,
+            targets[rows],
+            weights[rows],
+            n_jobs=check_whole("n_jobs", self.n_jobs),
+            memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+        )
+        machine = self._train_approximately(way, task, control)
+        self.spec_ = machine_spec
+        self._targets, self._weights = targets, None if sample_weight is None else weights
+        self.n_iter_ = machine.certificate.n_iter
+        self._warn_of_approximation(data)
+        return data

@@ -1,0 +1,76 @@
+"""`mercer plan`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mercer.studies.cli.files import read
+from mercer.studies.cli.fit import asked_for, machine_of, refuse_options_of_files
+from mercer.studies.cli.imports import ended_by_ctrl_c
+from mercer.studies.cli.machine_options import machine_options
+from mercer.studies.cli.messages import in_options, printable
+from mercer.studies.cli.options import (
+    COLUMN_OPTIONS,
+    OnceCommand,
+    as_text,
+    column_options,
+    rare_option,
+    reading_options,
+    seconds_option,
+    table_argument,
+    target_option,
+    task_option,
+    with_rare,
+)
+
+
+@click.command("plan", cls=OnceCommand)
+@table_argument
+@target_option
+@machine_options
+@task_option
+@rare_option
+@column_options
+@reading_options
+@seconds_option
+def plan_command(
+    table: str,
+    target: str | None,
+    machine: str | None,
+    weights: str | None,
+    task: Any,
+    reading: dict[str, Any],
+    linear: bool,
+    rare: str | None,
+    **options: Any,
+) -> None:
+    """Say what `mercer fit` will take on a TABLE: time, memory, support vectors, and which solver, before it begins.
+
+    The options are those of `mercer fit`. Fits on few rows are measured, for about a second. With --max-seconds it says
+    what would end in that time.
+    """
+    with ended_by_ctrl_c():
+        from mercer import plan
+        from mercer.studies.models import encoded_rows
+
+    columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
+    if linear:
+        raise click.UsageError("--linear trains from the file, which is not planned", click.get_current_context())
+    refuse_options_of_files()
+    rows = read(table, reading, text=as_text(columns))
+    rows = with_rare(rows, target, task, rare, test_size=0.25, folds=5)
+    asked = asked_for(rows, target, machine, weights, task, columns, options)
+    estimator = machine_of(asked, options, None)
+    column = None if asked.truth is None else asked.truth.target
+    X, y, sample_weight = encoded_rows(
+        asked.chosen,
+        column,
+        estimator,
+        rows=asked.column_choice.rows,
+        sample_weight=asked.weights,
+        encoder=asked.column_choice.encoder(),
+    )
+    for line in str(plan(estimator, X, y, sample_weight)).splitlines():
+        click.echo(in_options(printable(line)))

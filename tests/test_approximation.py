@@ -1,0 +1,175 @@
+"""Approximate machines: landmarks, and their proved distance to the exact machine."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from mercer import SVC, SVR, Landmarks, OneClassSVM
+from mercer.approximate import WAYS, way_of
+
+
+def rings(n=300, seed=0):
+    """Rows of two overlapping classes, and a smooth target."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 3))
+    f = np.hypot(X[:, 0], X[:, 1]) - 1.2 + 0.3 * random.normal(size=n)
+    return X, f > 0.0, f
+
+
+CLASSIFIERS = {
+    "hinge": {},
+    "squared hinge": {"loss": "squared_hinge"},
+    "without a bias": {"fit_intercept": False},
+    "class weights": {"class_weight": {False: 3.0}},
+    "large C": {"C": 300.0},
+    "large gamma": {"gamma": 5.0},
+    "polynomial": {"kernel": "poly", "coef0": 1.0},
+}
+
+
+@pytest.mark.parametrize("case", CLASSIFIERS)
+@pytest.mark.parametrize("n_landmarks", [3, 30, 200])
+def test_the_bound_is_never_below_the_true_distance_to_the_exact_machine(case, n_landmarks):
+    X, y, _ = rings()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
+    exact = SVC(**CLASSIFIERS[case], tol=1e-8, tol_gap=1e-9).fit(X, y, weights)
+    machine = SVC(**CLASSIFIERS[case], approximation=Landmarks(n_landmarks)).fit(X, y, weights)
+    certificate, optimum = machine.certificate_, exact.certificate_.primal
+    truth = (certificate.exact_primal - optimum) / certificate.exact_primal
+    assert certificate.exact_dual <= optimum
+    assert certificate.distance_to_exact >= truth
+    assert truth > 0.1 or certificate.distance_to_exact < 2.5 * truth + 2e-3
+    # The objective is that of the function that predicts.
+    f, signs = machine.decision_function(X), np.where(y, 1.0, -1.0)
+    lost = np.maximum(0.0, 1.0 - signs * f) ** (2 if machine.loss == "squared_hinge" else 1)
+    costs = machine.C * weights * machine.class_weight_[y.astype(int)]
+    assert 0.5 * machine.function_.norm**2 + costs @ lost == pytest.approx(certificate.exact_primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("n_landmarks", [3, 100])
+def test_the_bound_of_a_regression_is_never_below_the_truth(loss, epsilon, n_landmarks):
+    X, _, f = rings()
+    exact = SVR(epsilon=epsilon, loss=loss, tol=1e-8, tol_gap=1e-9).fit(X, f)
+    machine = SVR(epsilon=epsilon, loss=loss, approximation=Landmarks(n_landmarks)).fit(X, f)
+    certificate, optimum = machine.certificate_, exact.certificate_.primal
+    truth = (certificate.exact_primal - optimum) / certificate.exact_primal
+    assert certificate.exact_dual <= optimum
+    assert certificate.distance_to_exact >= truth
+    assert truth > 0.1 or certificate.distance_to_exact < 2.5 * truth + 2e-3
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.5, 0.9])
+def test_the_bound_of_a_one_class_machine_is_never_below_the_truth(nu):
+    X, weights = rings()[0], np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    optimum = OneClassSVM(nu=nu, tol=1e-8, tol_gap=1e-9).fit(X, None, weights).certificate_.primal
+    for n_landmarks in (3, 100):
+        machine = OneClassSVM(nu=nu, approximation=Landmarks(n_landmarks)).fit(X, None, weights)
+        certificate = machine.certificate_
+        assert str(certificate.status) == "optimal"
+        assert certificate.exact_dual <= optimum <= certificate.exact_primal
+        truth = (certificate.exact_primal - optimum) / -certificate.exact_dual
+        assert truth > 0.1 or certificate.distance_to_exact < 2.5 * truth + 2e-3
+        outside = weights[machine.predict(X) < 0].sum() / weights.sum()
+        assert nu - 0.02 < outside <= nu
+
+
+def test_the_offset_of_an_approximate_machine_has_the_contamination_that_is_asked_for():
+    X = rings()[0]
+    machine = OneClassSVM(contamination=0.1, approximation=Landmarks(50)).fit(X)
+    assert np.count_nonzero(machine.predict(X) < 0) == 30
+    assert np.array_equal(machine.score_samples(X) < machine.offset_, machine.predict(X) < 0)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_machines_of_several_classes_share_the_landmarks(scheme):
+    X, _, f = rings()
+    y = np.array(["a", "b", "c"])[np.digitize(f, [-0.4, 0.4])]
+    exact = SVC(multi_class=scheme, tol_gap=1e-9).fit(X, y)
+    machine = SVC(multi_class=scheme, approximation=Landmarks(150), probability=True).fit(X, y)
+    certificate = machine.certificate_
+    assert machine.dual_coef_.shape == (3, machine.support_.size)
+    assert np.array_equal(machine.support_vectors_, X[machine.support_])
+    assert len(certificate.parts) == 3
+    assert certificate.exact_dual <= exact.certificate_.primal <= certificate.exact_primal
+    assert certificate.distance_to_exact < 0.05
+    assert np.mean(machine.predict(X) == exact.predict(X)) > 0.97
+    assert np.array_equal(machine.classes_[machine.predict_proba(X).argmax(axis=1)], machine.predict(X))
+
+
+def test_landmarks_are_doubled_until_the_distance_is_proved():
+    X, y, _ = rings(600)
+    machine = SVC(approximation=Landmarks(distance=0.05)).fit(X, y)
+    assert machine.certificate_.distance_to_exact <= 0.05
+    assert machine.support_.size < 600
+    few = SVC(approximation=Landmarks(10, distance=1e-9)).fit(X, y)
+    assert few.support_.size == 10
+
+
+def test_more_landmarks_than_rows_and_duplicate_rows_are_no_error():
+    X, y, _ = rings(60)
+    exact = SVC(tol_gap=1e-9).fit(X, y)
+    machine = SVC(approximation="landmarks").fit(X, y)
+    assert machine.support_.size <= 60
+    assert machine.certificate_.exact_primal == pytest.approx(exact.certificate_.primal, rel=2e-3)
+    several = SVC(approximation="landmarks").fit(np.repeat(X, 5, axis=0), np.repeat(y, 5))
+    assert several.support_.size <= 60
+    assert several.certificate_.distance_to_exact < 0.01
+
+
+def test_a_machine_is_cloned_pickled_and_refitted():
+    X, y, _ = rings()
+    machine = SVC(approximation=Landmarks(20)).fit(X, y)
+    assert clone(machine).approximation == Landmarks(20)
+    other = pickle.loads(pickle.dumps(machine))
+    assert np.array_equal(other.decision_function(X), machine.decision_function(X))
+    assert other.certificate_.distance_to_exact == machine.certificate_.distance_to_exact
+    assert "proved" not in machine.certificate_.distance_in_words
+    assert not hasattr(machine, "solution_")
+    machine.set_params(approximation=None).fit(X, y)
+    assert not hasattr(machine, "approximation_")
+    assert machine.certificate_.relative_gap < 0.01
+
+
+def test_what_needs_an_exact_machine_is_refused_with_a_remedy():
+    X, y, _ = rings()
+    machine = SVC(approximation="landmarks").fit(X, y)
+    for work in (lambda: machine.forget([0]), lambda: machine.partial_fit(X, y)):
+        with pytest.raises(ValueError, match="Set approximation=None"):
+            work()
+    for name, params, message in (
+        ("an unknown way", {"approximation": "pointers"}, r"must be None \(exact\), 'landmarks'"),
+        ("a joint machine", {"multi_class": "joint"}, "joint machine cannot be approximated"),
+        ("the hard margin", {"C": np.inf}, "finite C"),
+        ("an indefinite kernel", {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0}, "positive semidefinite"),
+        ("a warm start", {"warm_start": True}, "warm_start=False"),
+        ("leave-one-out", {"probability": True, "calibration_values": "leave_one_out"}, '"folds"'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SVC(**{"approximation": "landmarks", **params}).fit(X, y), name
+    with pytest.raises(ValueError, match="one class only"):
+        SVC(approximation="landmarks").fit(X, np.ones(len(X)))
+    for bad in ({"n_landmarks": 0}, {"distance": 0.0}, {"n_landmarks": 1.5}, {"random_state": -1}):
+        with pytest.raises(ValueError, match="must be"):
+            Landmarks(**bad)
+    assert way_of(None) is None
+    assert all(way_of(name) == WAYS[name]() for name in WAYS)
+
+
+def test_a_time_limit_gives_a_machine_with_a_true_certificate():
+    X, y, _ = rings(3000)
+    with pytest.warns(UserWarning, match="time_limit|time limit"):
+        machine = SVC(approximation=Landmarks(500), max_seconds=0.0).fit(X, y)
+    certificate = machine.certificate_
+    assert certificate.exact_primal > certificate.exact_dual >= 0.0
+    assert 0.0 < certificate.distance_to_exact <= 1.0 + 1e-9
+
+
+def test_features_that_exceed_the_memory_limit_are_in_a_file():
+    X, y, _ = rings()
+    machines = [SVC(approximation=Landmarks(50), memory_limit=limit).fit(X, y) for limit in (None, 0)]
+    assert np.array_equal(*(one.decision_function(X) for one in machines))
+    assert machines[1].certificate_.peak_memory_bytes < machines[0].certificate_.peak_memory_bytes
