@@ -43,6 +43,7 @@ from mercer.kernels import (
     Jaccard,
     Kernel,
     Linear,
+    LocalAlignment,
     Mismatch,
     SetIntersection,
     Spectrum,
@@ -154,6 +155,14 @@ def distance(s, t):
     return reference.edit_distances([s], [t])[0, 0]
 
 
+SCORES, GAPS = (1.5, -1.0), {"gap_open": 1.0, "gap_extend": 0.5, "beta": 0.3}
+
+
+def aligned(s, t):
+    score = lambda a, b: 0.3 * SCORES[a != b]  # noqa: E731
+    return math.exp(reference.local_alignment_by_logarithms(s, t, score, 0.3, 0.15))
+
+
 def weighted_range(s, t):
     return sum(w * inner(counts(p), False)(s, t) for p, w in ((1, 0.5), (2, 1.0), (3, 2.0)))
 
@@ -232,6 +241,18 @@ CASES = [
     StringCase("subsequence", Subsequence(2, 0.5, normalized=False), inner(gapped(2, 0.5), False)),
     StringCase("subsequence, cosine", Subsequence(3, 0.8), inner(gapped(3, 0.8))),
     StringCase("subsequence of short span", Subsequence(2, 0.5, max_span=3), inner(gapped(2, 0.5, 3))),
+    StringCase("local alignment", LocalAlignment(SCORES, **GAPS, normalized=False), aligned),
+    StringCase(
+        "local alignment, cosine",
+        LocalAlignment(SCORES, **GAPS),
+        lambda s, t: aligned(s, t) / math.sqrt(aligned(s, s) * aligned(t, t)),
+    ),
+    StringCase(
+        "logarithms of local alignments",
+        LocalAlignment(SCORES, **GAPS, log=True, normalized=False),
+        lambda s, t: math.log(aligned(s, t)) / 0.3,
+        proved=False,
+    ),
     StringCase("edit distance", EditDistance(gamma=0.25), lambda s, t: math.exp(-0.25 * distance(s, t)), proved=False),
     StringCase(
         "edit distance, by sigma", EditDistance(sigma=2), lambda s, t: math.exp(-distance(s, t) / 8), proved=False
@@ -350,6 +371,79 @@ def test_values_are_the_same_to_the_bit_for_any_number_of_threads(case):
 
 
 # Examples by hand.
+
+
+def test_local_alignments_by_their_definition():
+    A, B = strings(8, longest=5), strings(20, seed=1, letters="abé", longest=5)
+    factor = lambda a, b: math.exp(0.3 * SCORES[a != b])  # noqa: E731
+    exact = reference.local_alignments(A, B, factor, math.exp(-0.3), math.exp(-0.15))
+    K = LocalAlignment(SCORES, **GAPS, log=True, normalized=False).block(as_structured(A), as_structured(B))
+    np.testing.assert_allclose(K, exact / 0.3, rtol=1e-14)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_local_alignments_of_any_length(isa, monkeypatch):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    rng = np.random.default_rng(0)
+    letters = "ARNDCQEGHILKMFPSTWYVBZX*"
+    one, other = ("".join(rng.choice(list(letters[:20]), size=n)) for n in (25, 30))
+    rows = ["", "W", one, other + one, "W" * 70 + one, one[:12] + "P" * 30 + one[12:]]
+    for kernel in (LocalAlignment(beta=1.0, log=True), LocalAlignment("blosum62", None, 0.5, 0.0, 1.5, log=True)):
+        table, costs = kernel._score_table(), (kernel.beta * kernel.gap_open, kernel.beta * kernel.gap_extend)
+        codes = [[letters.index(letter) for letter in row] for row in rows]
+        exact = np.zeros((len(rows), len(rows)))
+        for i, j in zip(*np.triu_indices(len(rows)), strict=True):
+            exact[i, j] = exact[j, i] = reference.local_alignment_by_logarithms(
+                codes[i], codes[j], lambda x, z, k=kernel, s=table: k.beta * s[x, z], *costs
+            )
+        X = as_structured(rows)
+        values = kernel.with_params(normalized=False).block(X, X)
+        np.testing.assert_allclose(values, exact / kernel.beta, rtol=1e-12, atol=1e-12)
+        assert exact.max() > 700.0  # exp(700) is beyond double precision
+        squares = np.where(np.diagonal(exact) > 0.0, np.diagonal(exact), 1.0)
+        np.testing.assert_allclose(kernel.block(X, X), exact / np.sqrt(np.outer(squares, squares)), atol=1e-12)
+        of_sums = np.exp(exact - np.add.outer(np.diagonal(exact), np.diagonal(exact)) / 2)
+        np.testing.assert_allclose(kernel.with_params(log=False).block(X, X), of_sums, rtol=1e-10)
+        with pytest.raises(ValueError, match="overflow double precision on these rows: take normalized=True"):
+            kernel.with_params(log=False, normalized=False).block(X, X)
+
+
+def test_local_alignment_is_a_kernel_if_its_factors_of_letters_are():
+    letters = ["", *"ARNDCQEGHILKMFPSTWYVBZX"]
+    assert LocalAlignment().is_psd is True
+    refuted = LocalAlignment(beta=0.1)
+    assert refuted.is_psd is None
+    assert diagnose(refuted, letters).verdict == "violated"
+    assert LocalAlignment((-1.0, 2.0)).is_psd is None
+    assert diagnose(LocalAlignment((-1.0, 2.0)), ["", "a", "b"]).verdict == "violated"
+    assert refute(LocalAlignment((1, -1), gap_open=1, gap_extend=0.5, log=True), alphabet="01", max_length=4).witness
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: LocalAlignment("pam250"),
+            "must be 'blosum62', \\(equal, different\\) or a square matrix, got 'pam250'",
+        ),
+        (lambda: LocalAlignment([[1, 2], [3, 1]], "ab"), "must be symmetric, but those of 'a' and 'b' differ by order"),
+        (lambda: LocalAlignment(np.eye(3)), "a matrix of scores needs alphabet=, its 3 letters"),
+        (lambda: LocalAlignment(np.eye(3), "ab"), "different letters, one for each row of scores, got 2 for 9 scores"),
+        (lambda: LocalAlignment(alphabet="ab"), "'blosum62' has its own letters"),
+        (lambda: LocalAlignment(beta=5), "beta times the scores must be at most 50, got 5 times 11"),
+        (lambda: LocalAlignment((1, np.nan)), "scores must be finite numbers"),
+        (lambda: LocalAlignment({"a": 1}), "scores must be 'blosum62'"),
+        (lambda: LocalAlignment(gap_open=-1), "gap_open must be"),
+        (
+            lambda: LocalAlignment().diag(as_structured(["ARN", "ARO"])),
+            "no scores for 'O', which row 1 has at position 2",
+        ),
+        (lambda: LocalAlignment().diag(as_structured(["arn"])), "row.upper\\(\\)"),
+    ],
+)
+def test_bad_parameters_and_letters_of_local_alignments(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
 
 
 def test_subsequences_of_car_and_cat():

@@ -35,6 +35,7 @@ from mercer.kernels import (
     Kernel,
     Laplacian,
     Linear,
+    LocalAlignment,
     Matern,
     Mismatch,
     Polynomial,
@@ -233,6 +234,10 @@ ROWS: dict[str, Row] = {
     "Subsequence": Row(
         "Strings with interrupted words: inflections, insertions, typing errors.",
         [Subsequence(3, decay=0.7)],
+    ),
+    "LocalAlignment": Row(
+        "Proteins, and other strings with related parts between unrelated ones. With `log=True` it is not a kernel.",
+        [LocalAlignment((2.0, -1.0), gap_open=2.0, gap_extend=1.0, beta=0.5)],
     ),
     "EditDistance": Row(
         "Strings that are variants of each other, such as names. It is not a kernel on all strings.",

@@ -68,8 +68,28 @@ void subsequences(const std::string& isa, const Strings& strings, ConstIndices l
     native.subsequences(left, right, length, decay, out.data(), right.count);
 }
 
-using WordLetters = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void alignments(const std::string& isa, const Strings& strings, ConstIndices left_rows, ConstIndices right_rows,
+                Numbers letters, double open, double extend, Matrix out) {
+    const StringsView left = strings.rows(left_rows), right = strings.rows(right_rows);
+    require_shape(out, left, right);
+    const auto size = static_cast<int64_t>(letters.shape(0));
+    require(size == 2 || (left.n_letters < (1 << 16) && size == left.n_letters * left.n_letters),
+            "there must be a factor for each pair of letters, or two");
+    double largest = 0.0;
+    for (int64_t k = 0; k < size; ++k) {
+        require(letters.data()[k] > 0.0 && letters.data()[k] < 0x1p100,
+                "factors of letters must be above 0 and finite");
+        if (letters.data()[k] > largest) largest = letters.data()[k];
+    }
+    require(open >= 0.0 && open <= 1.0 && extend >= 0.0 && extend <= 1.0, "factors of gaps must be from 0 to 1");
+    const Implementation& native = implementation(isa);
+    const ReleasedGil released;
+    native.alignments(left, right, {letters.data(), size == 2, largest, open, extend}, out.data(), right.count);
+}
+
+using WordLetters = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 WordWeights word_weights(int64_t length, const Numbers& weights) {
     require(length >= 1 && length <= 127, "words must have 1 to 127 letters");
@@ -138,6 +158,9 @@ void bind_strings(nb::module_& m) {
              nb::arg("n_letters"));
     m.def("edit_distances", &edit_distances, nb::arg("isa"), nb::arg("strings"), nb::arg("left_rows").noconvert(),
           nb::arg("right_rows").noconvert(), nb::arg("out").noconvert());
+    m.def("alignments", &alignments, nb::arg("isa"), nb::arg("strings"), nb::arg("left_rows").noconvert(),
+          nb::arg("right_rows").noconvert(), nb::arg("letters").noconvert(), nb::arg("open"), nb::arg("extend"),
+          nb::arg("out").noconvert());
     m.def("subsequences", &subsequences, nb::arg("isa"), nb::arg("strings"), nb::arg("left_rows").noconvert(),
           nb::arg("right_rows").noconvert(), nb::arg("length"), nb::arg("decay"), nb::arg("out").noconvert());
     nb::class_<WordRows>(m, "WordRows")

@@ -31,6 +31,7 @@ struct Implementation {
     JointSolver<float> joint_steps_single;
     EditDistances edit_distances;
     Subsequences subsequences;
+    Alignments alignments;
     WordPairs word_pairs;
     WordTransform word_transform;
     Combine<double> combine;

@@ -240,7 +240,123 @@ MERCER_INLINE void subsequence_row(const int32_t* text, int64_t text_length, int
     for (int lane = 0; lane < group.count; ++lane) out[group.at[lane]] = total[lane / kLanes][lane % kLanes];
 }
 
+using Ints = Simd<double>::Int;
+
+constexpr int kUnitBits = 256;  // numbers of an alignment are scaled by powers of 2^256
+constexpr double kUnit = 0x1p256, kLarge = 0x1p200, kTiny = 0x1p-200;  // numbers outside kTiny to kLarge are scaled
+constexpr double kLogUnit = kUnitBits * 0x1.62e42fefa39efp-1;
+constexpr double kMostUnscaled = 650.0;  // largest logarithm of a kernel value that is computed without scaling
+
+// 2^(256 units) for units <= 0; 0 below the range of double precision.
+MERCER_INLINE Vec power_of_unit(Ints units) {
+    const Ints biased = units * kUnitBits + 1023;
+    return reinterpret_cast<Vec>((biased > 0 ? biased : Ints{}) << 52);
+}
+
+MERCER_INLINE Ints larger(Ints a, Ints b) { return a > b ? a : b; }
+
+// Sums of weights of the alignments that end with a letter of both strings, with a letter of the left string in a gap,
+// and with a letter of the right string in a gap; each times 2^(256 exponent).
+struct Ends {
+    Vec match, left_gap, right_gap;
+    Ints exponent;
+};
+
+struct AlignmentSum {
+    Vec value[kVectors];
+    Ints exponent[kVectors];
+};
+
+// Processes one letter of the left string. `scores` are the factors of this letter with each letter of a group, 0 after
+// the end of a string; `ends` has the state of each letter of the group.
+template <bool scaled>
+void alignment_letter(const double* scores, int64_t longest, Vec open, Vec extend, Ends* ends, AlignmentSum& total) {
+    Ends before[kVectors] = {}, diagonal[kVectors] = {};  // of the letter before, with this and the last left letter
+    for (int64_t j = 0; j < longest; ++j) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+            const Ends above = ends[j * kVectors + v], &last = before[v], &corner = diagonal[v];
+            const Vec score = load_vector(scores + j * kStrings + v * kLanes);
+            const Vec start = scaled ? power_of_unit(-corner.exponent) : broadcast(1.0);
+            Ends now;
+            now.match = score * (((start + corner.match) + corner.left_gap) + corner.right_gap);
+            now.left_gap = multiply_add(open, above.match, extend * above.left_gap);
+            now.right_gap = multiply_add(open, last.match + last.left_gap, extend * last.right_gap);
+            now.right_gap = score > 0.0 ? now.right_gap : Vec{};
+            now.exponent = Ints{};
+            if constexpr (scaled) {
+                now.exponent = larger(larger(corner.exponent, above.exponent), last.exponent);
+                now.match *= power_of_unit(corner.exponent - now.exponent);
+                now.left_gap *= power_of_unit(above.exponent - now.exponent);
+                now.right_gap *= power_of_unit(last.exponent - now.exponent);
+                const Vec largest = max(max(now.match, now.left_gap), now.right_gap);
+                const Ints is_large = largest > kLarge, is_tiny = (largest < kTiny) & (now.exponent > 0);
+                const Vec factor = is_large ? broadcast(1.0 / kUnit) : (is_tiny ? broadcast(kUnit) : broadcast(1.0));
+                now.match *= factor;
+                now.left_gap *= factor;
+                now.right_gap *= factor;
+                now.exponent += is_tiny - is_large;  // a true comparison is -1
+                const Ints exponent = larger(total.exponent[v], now.exponent);
+                total.value[v] = multiply_add(total.value[v], power_of_unit(total.exponent[v] - exponent),
+                                              now.match * power_of_unit(now.exponent - exponent));
+                total.exponent[v] = exponent;
+            } else {
+                total.value[v] += now.match;
+            }
+            diagonal[v] = above;
+            before[v] = ends[j * kVectors + v] = now;
+        }
+    }
+}
+
+MERCER_INLINE double factor_of(const AlignmentFactors& factors, int64_t n_letters, int32_t letter, int32_t other) {
+    return factors.letters[factors.are_equal_or_not ? letter != other : letter * n_letters + other];
+}
+
+// Computes the logarithms of the kernel values of a left string and a group.
+template <bool scaled>
+MERCER_INLINE void alignment_row(const StringsView& left, int64_t i, const AlignmentFactors& factors,
+                                 const int32_t* letters, const Group& group, double* scores, Ends* ends, double* out) {
+    for (int64_t k = 0; k < group.longest * kVectors; ++k) ends[k] = Ends{};
+    AlignmentSum total = {};
+    for (int64_t k = 0; k < left.length(i); ++k) {
+        const int32_t letter = left.row(i)[k];
+        for (int64_t at = 0; at < group.longest * kStrings; ++at)
+            scores[at] = letters[at] < 0 ? 0.0 : factor_of(factors, left.n_letters, letter, letters[at]);
+        alignment_letter<scaled>(scores, group.longest, broadcast(factors.open), broadcast(factors.extend), ends,
+                                 total);
+    }
+    for (int lane = 0; lane < group.count; ++lane) {
+        const double sum = total.value[lane / kLanes][lane % kLanes];
+        const auto exponent = static_cast<double>(total.exponent[lane / kLanes][lane % kLanes]);
+        out[group.at[lane]] = exponent == 0.0 ? __builtin_log1p(sum) : __builtin_log(sum) + exponent * kLogUnit;
+    }
+}
+
 }  // namespace
+
+void alignments(const StringsView& left, const StringsView& right, const AlignmentFactors& factors, double* out,
+                int64_t out_stride) {
+    const double growth = factors.largest > 1.0 ? __builtin_log(factors.largest) : 0.0;
+    for_each_group(right, [&](const Group& group) {
+        const int64_t size = group.longest * kStrings;
+        Scratch memory(sizeof(Ends) * static_cast<std::size_t>(group.longest * kVectors + 1));
+        Scratch rows(sizeof(double) * static_cast<std::size_t>(size + 1));
+        Scratch text(sizeof(int32_t) * static_cast<std::size_t>(size + 1));
+        auto* letters = text.as<int32_t>();
+        for (int64_t k = 0; k < size; ++k) letters[k] = -1;
+        for_each_letter(right, group,
+                        [&](int32_t letter, int64_t place) MERCER_LAMBDA_INLINE { letters[place] = letter; });
+        for (int64_t i = 0; i < left.count; ++i) {
+            const int64_t length = left.length(i), shorter = length < group.longest ? length : group.longest;
+            // There are fewer than 2^(sum of lengths) alignments.
+            const double most = static_cast<double>(shorter) * growth + static_cast<double>(length + group.longest);
+            (most > kMostUnscaled ? alignment_row<true> : alignment_row<false>)(left, i, factors, letters, group,
+                                                                                rows.as<double>(), memory.as<Ends>(),
+                                                                                out + i * out_stride);
+        }
+    });
+}
 
 void edit_distances(const StringsView& left, const StringsView& right, double* out, int64_t out_stride) {
     Scratch memory(sizeof(int64_t) * static_cast<std::size_t>(2 * right.n_letters + 1));

@@ -1,5 +1,5 @@
-// Edit distances and subsequence kernels of strings. One left string is compared with 16 right strings at a time. Each
-// right string has its own vector lane, so that no value depends on the other strings.
+// Edit distances, subsequence and local alignment kernels of strings. One left string is compared with 16 right strings
+// at a time. Each right string has its own vector lane, so that no value depends on the other strings.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,31 @@ using EditDistances = void (*)(const StringsView& left, const StringsView& right
 using Subsequences = void (*)(const StringsView& left, const StringsView& right, int64_t length, double decay,
                               double* out, int64_t out_stride);
 
+// What a local alignment weighs: the product of the factors of its pairs of letters and of its gaps.
+struct AlignmentFactors {
+    const double* letters;  // a factor for each pair of letters, [n_letters][n_letters]; or two numbers, for equal
+    bool are_equal_or_not;  // letters and for different ones
+    double largest;         // of `letters`
+    double open, extend;    // of the first letter of a gap and of each further one, at most 1
+};
+
+// out[i * out_stride + j] = the logarithm of 1 + the sum of the weights of all local alignments of left_i and right_j
+// [Saigo, Vert, Ueda & Akutsu 2004].
+using Alignments = void (*)(const StringsView& left, const StringsView& right, const AlignmentFactors& factors,
+                            double* out, int64_t out_stride);
+
 namespace baseline {
+void alignments(const StringsView&, const StringsView&, const AlignmentFactors&, double*, int64_t);
 void edit_distances(const StringsView&, const StringsView&, double*, int64_t);
 void subsequences(const StringsView&, const StringsView&, int64_t, double, double*, int64_t);
 }  // namespace baseline
 namespace avx2 {
+void alignments(const StringsView&, const StringsView&, const AlignmentFactors&, double*, int64_t);
 void edit_distances(const StringsView&, const StringsView&, double*, int64_t);
 void subsequences(const StringsView&, const StringsView&, int64_t, double, double*, int64_t);
 }  // namespace avx2
 namespace avx512 {
+void alignments(const StringsView&, const StringsView&, const AlignmentFactors&, double*, int64_t);
 void edit_distances(const StringsView&, const StringsView&, double*, int64_t);
 void subsequences(const StringsView&, const StringsView&, int64_t, double, double*, int64_t);
 }  // namespace avx512

@@ -66,6 +66,7 @@ from mercer.kernels import GappedKmer as GappedKmer
 from mercer.kernels import Jaccard as Jaccard
 from mercer.kernels import Kernel as Kernel
 from mercer.kernels import Linear as Linear
+from mercer.kernels import LocalAlignment as LocalAlignment
 from mercer.kernels import Mismatch as Mismatch
 from mercer.kernels import Polynomial as Polynomial
 from mercer.kernels import SetIntersection as SetIntersection

@@ -533,6 +533,16 @@ def pegasos_steps(
     table: LinearTable, visits: PegasosVisits, state: PegasosState, *, alpha: float, batch_size: int, projects: bool
 ) -> None: ...
 def edit_distances(isa: str, strings: Strings, left_rows: _Index, right_rows: _Index, out: _Float) -> None: ...
+def alignments(
+    isa: str,
+    strings: Strings,
+    left_rows: _Index,
+    right_rows: _Index,
+    letters: _Float,
+    open: float,
+    extend: float,
+    out: _Float,
+) -> None: ...
 def subsequences(
     isa: str, strings: Strings, left_rows: _Index, right_rows: _Index, length: int, decay: float, out: _Float
 ) -> None: ...

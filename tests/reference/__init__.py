@@ -38,6 +38,8 @@ from reference.spread import sparse_rows as sparse_rows
 from reference.spread import sparse_sq_norms as sparse_sq_norms
 from reference.spread import sq_norms as sq_norms
 from reference.strings import edit_distances as edit_distances
+from reference.strings import local_alignment_by_logarithms as local_alignment_by_logarithms
+from reference.strings import local_alignments as local_alignments
 from reference.strings import subsequences as subsequences
 from reference.tiles import block as block
 from reference.tiles import matvec as matvec

@@ -1,10 +1,10 @@
-"""Edit distances and subsequence kernels, by their definitions."""
+"""Edit distances, subsequence and local alignment kernels, by their definitions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -49,3 +49,59 @@ def _places(s: Sequence[int], length: int, decay: float) -> dict[tuple[int, ...]
         word = tuple(s[i] for i in place)
         sums[word] = sums.get(word, 0.0) + decay ** (place[-1] - place[0] + 1)
     return sums
+
+
+def local_alignments(
+    left: Sequence[Sequence[int]],
+    right: Sequence[Sequence[int]],
+    factor: Callable[[int, int], float],
+    open_: float,
+    extend: float,
+) -> FloatArray:
+    """Return ln(1 + the sum of the weights of all local alignments), by the definition."""
+    return np.array([[_alignments(s, t, factor, open_, extend) for t in right] for s in left]).reshape(
+        len(left), len(right)
+    )
+
+
+def _alignments(
+    s: Sequence[int], t: Sequence[int], factor: Callable[[int, int], float], open_: float, extend: float
+) -> float:
+    def gap(before: int, after: int) -> float:
+        length = after - before - 1
+        return open_ * extend ** (length - 1) if length else 1.0
+
+    weights = []
+    for pairs in range(1, min(len(s), len(t)) + 1):
+        for places in combinations(range(len(s)), pairs):
+            for others in combinations(range(len(t)), pairs):
+                weight = math.prod(factor(s[i], t[j]) for i, j in zip(places, others, strict=True))
+                weights.append(weight * math.prod(gap(*two) for row in (places, others) for two in pairwise(row)))
+    return math.log1p(math.fsum(weights))
+
+
+def local_alignment_by_logarithms(
+    s: Sequence[int], t: Sequence[int], score: Callable[[int, int], float], open_: float, extend: float
+) -> float:
+    """Return the same for long strings: dynamic programming on logarithms of sums, with costs instead of factors."""
+    never = -math.inf
+    above = [(never, never, never)] * (len(t) + 1)
+    sums = [0.0]
+    for x in s:
+        row = [(never, never, never)]
+        for j, z in enumerate(t):
+            match = score(x, z) + _log_of_sum(0.0, *above[j])
+            over, beside = above[j + 1], row[j]
+            left_gap = _log_of_sum(over[0] - open_, over[1] - extend)
+            right_gap = _log_of_sum(beside[0] - open_, beside[1] - open_, beside[2] - extend)
+            row.append((match, left_gap, right_gap))
+            sums.append(match)
+        above = row
+    return _log_of_sum(*sums)
+
+
+def _log_of_sum(*logarithms: float) -> float:
+    largest = max(logarithms)
+    if largest == -math.inf:
+        return largest
+    return largest + math.log(math.fsum(math.exp(one - largest) for one in logarithms))

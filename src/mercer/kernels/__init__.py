@@ -1,6 +1,7 @@
 """Kernels: functions that measure the similarity of two rows, independent of storage, caches and devices."""
 
 from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
+from mercer.kernels.alignment import LocalAlignment
 from mercer.kernels.column_parts import FINGERPRINTS as FINGERPRINTS
 from mercer.kernels.column_parts import NUMBERS as NUMBERS
 from mercer.kernels.column_parts import SEQUENCES as SEQUENCES
@@ -52,6 +53,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Linear",
+    "LocalAlignment",
     "Matern",
     "Mismatch",
     "Normalized",

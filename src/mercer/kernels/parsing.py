@@ -10,6 +10,7 @@ from typing import Any
 from mercer.data.phrasing import nearest_names
 from mercer.kernels import (
     algebra,
+    alignment,
     distances,
     fingerprints,
     maps,
@@ -24,10 +25,15 @@ from mercer.kernels.kernel import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import Callable
 
+_MODULES = (
+    *(standard, distances, maps, fingerprints, algebra, transforms),
+    *(words, weighted_degree, strings, alignment, sets),
+)
+
 # Only these classes can be named in a file, which may come from an untrusted source.
 _CLASSES: dict[str, Any] = {
     name: member
-    for module in (standard, distances, maps, fingerprints, algebra, transforms, words, weighted_degree, strings, sets)
+    for module in _MODULES
     for name, member in vars(module).items()
     if isinstance(member, type) and issubclass(member, Kernel) and member.__module__ == module.__name__
     if member.schema is not None and not name.startswith("_") and not inspect.isabstract(member)
