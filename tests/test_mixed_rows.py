@@ -11,7 +11,19 @@ from sklearn.base import clone
 
 from mercer import SVC, SVDD, SVR, KernelNeighborsClassifier, KernelSearchCV, OneClassSVM, gram_matrix, leave_one_out
 from mercer.data import MixedRows, as_data, as_structured, fingerprints
-from mercer.kernels import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Precomputed, Spectrum, Tanimoto
+from mercer.gram.backends import BlockBackend, PartsBackend, select_backend
+from mercer.kernels import (
+    RBF,
+    ChiSquared,
+    GeneralizedGaussian,
+    Hamming,
+    Laplacian,
+    Precomputed,
+    Spectrum,
+    Tanimoto,
+    exp,
+)
+from mercer.kernels.kernel import as_rows
 
 rng = np.random.default_rng(0)
 N = 60
@@ -59,6 +71,42 @@ def test_kernels_on_columns_of_a_data_frame_are_their_parts(kind):
     assert set(machine.support_vectors_) == {"seq", "x", "fp"}
     restored = pickle.loads(pickle.dumps(machine))
     np.testing.assert_array_equal(restored.predict(frame), machine.predict(frame))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        KERNEL,
+        exp(Tanimoto().on("fp")) * RBF().on("x") ** 2 + 0.5 * RBF().on("x") + 1.0,
+        Spectrum(2).on("seq") * Precomputed("K") + Hamming().on("note"),
+        RBF().on("x"),
+    ],
+    ids=repr,
+)
+def test_parts_are_evaluated_by_their_own_backends(kernel):
+    rows = as_rows(kernel, FRAME | {"K": np.cov(rng.normal(size=(N, 90)))})
+    kernel = kernel.resolve(rows)
+    backend, reason = select_backend(kernel, rows)
+    assert isinstance(backend, PartsBackend)
+    assert "joins values of its parts" in reason
+    backend.values_per_call = 500
+    exact, chosen = kernel.block(rows, rows), np.array([5, 2, 2, 59])
+    for left, right in ((None, None), (chosen, None), (None, chosen), (chosen, chosen[:2])):
+        expected = exact[slice(None) if left is None else left][:, slice(None) if right is None else right]
+        for out in (np.empty(expected.shape), np.empty(expected.shape, dtype=np.float32)):
+            backend.block(rows, left, rows, right, out)
+            np.testing.assert_allclose(out, expected, rtol=1e-12 if out.dtype == float else 1e-6)
+        vectors = rng.normal(size=(expected.shape[1], 2))
+        np.testing.assert_allclose(backend.matvec(rows, left, rows, right, vectors), expected @ vectors, atol=1e-12)
+    assert np.abs(exact).max() <= backend.value_bound(rows) * (1.0 + 1e-12)
+    assert backend.matvec(rows, chosen, rows, chosen[:0], np.zeros((0, 1))).tolist() == [[0.0]] * 4
+
+
+def test_strings_alone_need_no_backends_of_parts():
+    kernel = Spectrum(2).on("seq") + Spectrum(3).on("seq")
+    assert isinstance(select_backend(kernel, as_rows(kernel, FRAME))[0], BlockBackend)
+    huge = exp(900.0 * Tanimoto().on("fp"))
+    assert select_backend(huge, as_rows(huge, FRAME))[0].value_bound(as_rows(huge, FRAME)) == np.inf
 
 
 @pytest.mark.parametrize("machine", [SVR(), OneClassSVM(nu=0.2), SVDD(), OneClassSVM(contamination=0.1)])

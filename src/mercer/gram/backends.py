@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mercer.data import CSR, Data, Dense, Precomputed
+from mercer.data import CSR, Data, Dense, MixedRows, Precomputed
 from mercer.gram.backend import Backend as Backend
 from mercer.gram.backend import Tiles as Tiles
 from mercer.gram.block_backend import BlockBackend as BlockBackend
@@ -22,6 +22,8 @@ from mercer.gram.layout import Layout as Layout
 from mercer.gram.native import MAX_PROGRAM, MAX_STACK, shared_exponent_span_of
 from mercer.gram.native import NativeBackend as NativeBackend
 from mercer.gram.native import exponent_span_of as exponent_span_of
+from mercer.gram.parts_backend import PartsBackend as PartsBackend
+from mercer.gram.parts_backend import is_made_of_parts
 from mercer.gram.rounding import Sums, integer_norms, sq_distance_error
 from mercer.gram.threads import n_threads as n_threads
 from mercer.gram.threads import threads_that_pay as threads_that_pay
@@ -69,6 +71,11 @@ def select_backend(
         assert isinstance(data, Precomputed)
         in_memory = InMemoryBackend(data, n_jobs=n_jobs)
         return in_memory, f"the values of {kernel!r} are all in memory"
+    if is_made_of_parts(kernel, data):
+        assert isinstance(data, MixedRows)
+        select = partial(select_backend, n_jobs=n_jobs, memory_limit=memory_limit)
+        parts = PartsBackend(kernel, data, lambda one, rows: select(one, rows)[0])
+        return parts, f"{kernel!r} joins values of its parts, each of which reads columns of its own"
     program = kernel.lower()
     by_python = partial(BlockBackend, kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)
     if program is None and kernel.is_native:

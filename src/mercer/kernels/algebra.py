@@ -68,22 +68,23 @@ class Composite(Derived):
         program = self.lower()
         if program is not None:
             return block_of(self, program, A, B)
-        return self._joined([part.block(A, B) for part in self.parts])
+        return self.joined([part.block(A, B) for part in self.parts])
 
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, (A.n,) in float64."""
         program = self.lower()
         if program is not None:
             return diag_of(self, program, A)
-        return self._joined([part.diag(A) for part in self.parts])
+        return self.joined([part.diag(A) for part in self.parts])
 
     def magnitudes(self, A: Data) -> FloatArray:
         """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
         if not self.loses_digits:
             return super().magnitudes(A)
-        return self._joined([part.magnitudes(A) for part in self.parts])
+        return self.joined([part.magnitudes(A) for part in self.parts])
 
-    def _joined(self, values: list[FloatArray]) -> FloatArray:
+    def joined(self, values: list[FloatArray]) -> FloatArray:
+        """Return the operation on the values of the parts; ValueError if the result overflows."""
         first, *others = values
         if not others:
             return finite(self, apply(self.step, first))

@@ -67,7 +67,7 @@ class On(OfOne):
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel with column indices, and with its inner rules resolved on these columns."""
         if isinstance(X, MixedRows):
-            return On(self.kernel.resolve(self._part(X), weights), self.columns)
+            return On(self.kernel.resolve(self.part_of(X), weights), self.columns)
         view = self._view(X)
         return On(self.kernel.resolve(view.of(vectors(self, X)), weights), view.chosen)
 
@@ -91,15 +91,15 @@ class On(OfOne):
 
     def block(self, A: Data, B: Data) -> FloatArray:
         """Return the kernel values between rows restricted to the columns, (A.n, B.n) in float64."""
-        return self.kernel.block(self._part(A), self._part(B))
+        return self.kernel.block(self.part_of(A), self.part_of(B))
 
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row of A restricted to the columns, (A.n,) in float64."""
-        return self.kernel.diag(self._part(A))
+        return self.kernel.diag(self.part_of(A))
 
     def magnitudes(self, A: Data) -> FloatArray:
         """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
-        return self.kernel.magnitudes(self._part(A))
+        return self.kernel.magnitudes(self.part_of(A))
 
     def __hash__(self) -> int:
         return hash((self.kernel, repr(self.columns)))
@@ -110,7 +110,7 @@ class On(OfOne):
 
     def disagreements(self, X: Data, weights: FloatArray | None = None) -> list[str]:
         """Return the disagreements of the kernel with the columns; see `Kernel.disagreements`."""
-        return self.kernel.disagreements(self._part(X), weights)
+        return self.kernel.disagreements(self.part_of(X), weights)
 
     @property
     def takes_values(self) -> bool:
@@ -119,9 +119,10 @@ class On(OfOne):
 
     def work(self, X: Data) -> float:
         """Return the approximate time per value in nanoseconds."""
-        return self.kernel.work(self._part(X))
+        return self.kernel.work(self.part_of(X))
 
-    def _part(self, X: Data) -> Data:
+    def part_of(self, X: Data) -> Data:
+        """Return the columns of these rows that the kernel reads."""
         if isinstance(X, MixedRows):
             return X.part((reading(self.kernel), self.columns))
         return self._view(X).of(vectors(self, X))
