@@ -17,7 +17,10 @@ from mercer.solvers.rows import Bias, Hinge, LinearPoint, LinearProblem, TableRo
 
 _MOST_LEVELS = 40  # levels that are tried; 5 to 12 were enough in tests
 _MARGIN = 0.02  # share of the interval of levels that a step keeps from its ends
-_EARLY, _FINER = 0.05, 0.1  # gaps of the inner problems: at first, and as a share of the gap that is asked for
+_GROWTH = 1.5  # of the level while none is known to be too large
+_SMALL = 1e-3  # times the gap asked for: share of the objective of equal coefficients that counts as 0
+_FINER = 0.1  # gap of a problem at a level, as a share of the gap that is asked for
+_NARROW = 1e-3  # share of the level: a narrower interval whose gap is too large has an end that is not exact enough
 
 
 class OneClass(NamedTuple):
@@ -60,13 +63,13 @@ def solve_one_class(
     rows = TableRows(table, np.ones(weights.size), weights)
     beta = nu * weights
     w = transposed_times(table, 0.0, beta, n_jobs)
-    low = _End(0.0, np.zeros_like(beta), 0.0, np.zeros_like(w))
-    high = _End(np.inf, weights, float(weights.sum()), w / nu)
+    low = none = _End(0.0, np.zeros_like(beta), 0.0, np.zeros_like(w))
+    high = all_rows = _End(np.inf, weights, float(weights.sum()), w / nu)
     level = max(level_of(times(table, 0.0, w, n_jobs), weights, nu), 1e-3 * float(w @ w) / needed)
-    best_w, best, point, lower, gap = w, np.inf, beta, -0.5 * float(w @ w), np.inf
+    best_w, best, point, lower, gap = np.zeros_like(w), 0.0, beta, -0.5 * float(w @ w), np.inf  # f = 0 and rho = 0
+    small, repeated = _SMALL * tol_gap * abs(lower), 0
     start: LinearPoint | None = None
-    certificate: Certificate | None = None
-    inner_gap, n_iter, status = _EARLY, 0, Status.STALLED
+    inner_gap, n_iter, status = _FINER * tol_gap, 0, Status.STALLED
     for _ in range(_MOST_LEVELS):
         problem = LinearProblem(rows, Hinge(), C=1.0 / level, bias=Bias.NONE, positive=1)
         left = control.after(time.perf_counter() - began, n_iter)
@@ -78,10 +81,11 @@ def solve_one_class(
         w, beta = level * solution.w, level * np.asarray(solution.beta[:], dtype=np.float64)
         beta = np.clip(beta, 0.0, weights)
         end = _End(level, beta, float(beta.sum()), transposed_times(table, 0.0, beta, n_jobs))
+        repeated = abs(repeated) + 1 if repeated * (needed - end.total) > 0.0 else 1  # on the side of the last level
         if end.total <= needed:
             low = end
         else:
-            high = end
+            high, repeated = end, -abs(repeated)
         share = (needed - low.total) / (high.total - low.total)
         mixed = (1.0 - share) * low.w + share * high.w
         if -0.5 * float(mixed @ mixed) >= lower:
@@ -91,33 +95,37 @@ def solve_one_class(
         for candidate, value, rho in zip((w, mixed), values, levels, strict=True):
             primal = 0.5 * float(candidate @ candidate) + float(weights @ np.maximum(0.0, rho - value)) - rho * needed
             if primal <= best:
-                best, best_w, certificate = primal, candidate, solution.certificate
+                best, best_w = primal, candidate
         gap = relative_gap(best, lower)
-        ended = control.out_of_time(began)
-        if gap <= tol_gap or ended is not None:
-            status = Status.OPTIMAL if gap <= tol_gap else ended or Status.STALLED
+        ended, is_small = control.out_of_time(began), gap <= tol_gap or best - lower <= small
+        if is_small or ended is not None:
+            status = Status.OPTIMAL if is_small else ended or Status.STALLED
             break
-        inner_gap = max(_FINER * tol_gap, min(inner_gap, 0.1 * gap))
-        level = _next_level(low, high, needed, levels[0])
-    assert certificate is not None
+        if high.level - low.level < _NARROW * level:
+            low, high, inner_gap, repeated = none, all_rows, _FINER * inner_gap, 0
+        if np.isinf(high.level):
+            level = max(levels[0], _GROWTH * level)
+            continue
+        # Interpolated; after levels on the same side, the other end counts half (the Illinois method).
+        below, above = needed - low.total, high.total - needed
+        halved = 0.5 ** max(0, abs(repeated) - 1)
+        below, above = (below, halved * above) if repeated > 0 else (halved * below, above)
+        share = below / (below + above)
+        level = low.level + min(1.0 - _MARGIN, max(_MARGIN, share)) * (high.level - low.level)
     numbers: dict[str, Any] = {
         "primal": best,
         "dual": lower,
         "gap": max(0.0, best - lower),
         "relative_gap": max(0.0, gap),
+        "absolute_gap": small,
     }
     certificate = replace(
-        certificate, status=status, n_iter=n_iter, tol_gap=tol_gap, kkt_violation=None, evidence=None, **numbers
+        solution.certificate,
+        status=status,
+        n_iter=n_iter,
+        tol_gap=tol_gap,
+        kkt_violation=None,
+        evidence=None,
+        **numbers,
     )
     return OneClass(best_w, point, certificate)
-
-
-def _next_level(low: _End, high: _End, needed: float, suggested: float) -> float:
-    """Return the level to try next: where the sums at the ends, interpolated, are right.
-
-    Without an upper end it is `suggested`.
-    """
-    if np.isinf(high.level):
-        return max(suggested, 1.5 * low.level)
-    share = (needed - low.total) / (high.total - low.total)
-    return low.level + min(1.0 - _MARGIN, max(_MARGIN, share)) * (high.level - low.level)
