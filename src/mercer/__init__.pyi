@@ -18,6 +18,7 @@ from mercer import solvers as solvers
 from mercer import specs as specs
 from mercer import theory as theory
 from mercer._version import __version__ as __version__
+from mercer.approximate import Cells as Cells
 from mercer.approximate import Landmarks as Landmarks
 from mercer.certificates.certificate import Certificate as Certificate
 from mercer.certificates.status import IndefiniteKernelWarning as IndefiniteKernelWarning

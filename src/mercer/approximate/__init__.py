@@ -19,9 +19,21 @@ of `control.limits.max_seconds`, return a machine whenever it is stopped, and re
 that names the remedy.
 """
 
+from mercer.approximate.cells import Cells, CellsMachine
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.task import MachineTask, Task
 from mercer.approximate.way import ApproximateMachine, Expansion, Way
 from mercer.approximate.ways import WAYS, way_of
 
-__all__ = ["WAYS", "ApproximateMachine", "Expansion", "Landmarks", "MachineTask", "Task", "Way", "way_of"]
+__all__ = [
+    "WAYS",
+    "ApproximateMachine",
+    "Cells",
+    "CellsMachine",
+    "Expansion",
+    "Landmarks",
+    "MachineTask",
+    "Task",
+    "Way",
+    "way_of",
+]

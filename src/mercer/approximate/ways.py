@@ -6,10 +6,11 @@ from typing import Any
 
 from sklearn.utils._param_validation import InvalidParameterError
 
+from mercer.approximate.cells import Cells
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.way import Way
 
-WAYS: dict[str, type[Way]] = {way.name: way for way in (Landmarks,)}
+WAYS: dict[str, type[Way]] = {way.name: way for way in (Landmarks, Cells)}
 """The ways that the parameter `approximation` takes, by name."""
 
 

@@ -99,6 +99,8 @@ class ApproximateCertificate(Certificate):
             return f"the objective is above that of the exact machine by at most {_percent(self.distance_to_exact)}"
         if self.estimated_distance is not None and math.isfinite(self.estimated_distance):
             return f"estimated from a sample, not proved: {_percent(self.estimated_distance)} above the exact machine"
+        if math.isfinite(self.exact_dual):
+            return f"not bounded; the exact objective is at least {self.exact_dual:.6g}"
         return "not known"
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
 from mercer.solvers import Control
 from mercer.specs import QuadraticSpec
 
+_OF_ONE_SUM = ("support_", "support_vectors_", "dual_coef_", "n_support_", "_coefficients")
 _FITTED = ("approximation_", "_solutions", "machines_", "support_", "support_vectors_", "dual_coef_", "n_support_")
 
 
@@ -90,6 +91,18 @@ class Approximates(DualMachine):
         else:
             self.intercept_ = np.zeros(task.n_machines)
         return machine
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why attributes of a sum over support vectors are missing."""
+            if name in _OF_ONE_SUM and self._is_approximate:
+                raise AttributeError(
+                    f"{name} is of machines that are one sum over support vectors, but this {type(self).__name__} is "
+                    f"not: {self.approximation_.certificate.approximation}. Look into approximation_, or take "
+                    "approximation='landmarks' or None."
+                )
+            return super().__getattribute__(name)  # raises the error again, which a property may have made
 
     def _values(self, data: Data, biases: FloatArray) -> FloatArray:
         if self._is_approximate and not isinstance(self.approximation_, Expansion):

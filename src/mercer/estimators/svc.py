@@ -114,10 +114,11 @@ class SVC(ApproximatesClasses, ChangesRows):
         five folds, without randomness. "auto" means "folds" with more than 45 machines (pairs of classes), with more
         than 2,000 rows for one machine (200 if `multi_class` is "joint"), and for kernels that are not known to be
         positive semidefinite.
-    approximation : {"landmarks"}, Landmarks or None, default=None
+    approximation : {"landmarks", "cells"}, Landmarks, Cells or None, default=None
         None trains the exact machine. "landmarks" and :class:`mercer.Landmarks` train an approximate one, for more rows
         than an exact machine can be trained on: a sum of kernel values of a few rows, with the same loss. Its
-        ``certificate_.distance_to_exact`` bounds how far its objective is above that of the exact machine.
+        ``certificate_.distance_to_exact`` bounds how far its objective is above that of the exact machine. "cells" and
+        :class:`mercer.Cells` divide the rows into cells of neighbours, each with an exact machine of its own.
 
     Attributes
     ----------
@@ -171,8 +172,9 @@ class SVC(ApproximatesClasses, ChangesRows):
         If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     approximation_ : mercer.approximate.ApproximateMachine
         Only with an `approximation`: what was trained, and why (`reason`). There are then no `machines_` and no
-        `solution_`; `support_` are the landmarks, in the order of the draw, `dual_coef_` has one row for each machine,
-        and `n_iter_` is one number for all machines.
+        `solution_`, and `n_iter_` is one number for all machines. With landmarks, `support_` are the landmarks, in the
+        order of the draw, and `dual_coef_` has one row for each machine. With cells, ``approximation_.cells`` has the
+        support vectors of each cell, and the attributes of a single sum are missing.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str

@@ -1,0 +1,364 @@
+"""Approximation by cells: the tree, the machines of cells, their bound of the optimum, and how a fit of them ends."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from mercer import SVC, SVR, Cells, OneClassSVM
+from mercer.approximate import CellsMachine, Task, way_of
+from mercer.approximate.cell_size import chosen_size
+from mercer.approximate.median_tree import MedianTree, grow, middle
+from mercer.certificates.solution import Limits
+from mercer.certificates.status import Status
+from mercer.data import as_data
+from mercer.kernels import RBF, Laplacian, Spectrum
+from mercer.kernels.kernel import as_rows
+from mercer.multiclass.training import class_scores, winners
+from mercer.solvers import Control
+from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
+
+TIGHT = Limits(tol=1e-6)
+
+
+def task_of(X: Any, y: Any, spec: Any, kernel: Any = None, weights: Any = None, **about: Any) -> Task:
+    kernel = kernel or RBF(gamma=1.0)
+    data = as_rows(kernel, X)
+    weights = np.ones(data.n) if weights is None else np.asarray(weights, dtype=float)
+    rows = np.flatnonzero(weights > 0.0)
+    n_classes = int(np.max(y)) + 1 if isinstance(spec, ForSVC) else 0
+    return Task(
+        spec, kernel.resolve(data), data, rows, np.asarray(y)[rows], weights[rows], n_classes, **({"n_jobs": 1} | about)
+    )
+
+
+def trained(task: Task, limits: Limits = TIGHT, **way: Any) -> CellsMachine:
+    return Cells(**way).train(task, Control(limits))
+
+
+def classes(n: int, n_classes: int = 2, seed: int = 0, p: int = 2) -> tuple[Any, Any]:
+    """Stripes of classes, a tenth of whose labels are noise."""
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, p))
+    y = np.floor(2.0 * X[:, 0]).astype(int) % n_classes
+    noisy = random.random(n) < 0.1
+    y[noisy] = random.integers(0, n_classes, noisy.sum())
+    y[:n_classes] = np.arange(n_classes)
+    return X, y
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 300),
+    p=st.integers(1, 4),
+    digits=st.integers(0, 3),
+    cell_rows=st.integers(1, 80),
+    overlap=st.sampled_from([0.0, 0.1, 0.4]),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_row_has_one_home(seed: int, n: int, p: int, digits: int, cell_rows: int, overlap: float) -> None:
+    X = np.random.default_rng(seed).standard_normal((n, p)).round(digits)
+    data = as_data(X)
+    tree, cells = grow(RBF(gamma=1.0), data, cell_rows, overlap=overlap, n_jobs=1)
+    homes = np.concatenate([cell.rows[cell.is_home] for cell in cells])
+    assert np.array_equal(np.sort(homes), np.arange(n))
+    cell_of = tree.cells_of(data, n_jobs=1)
+    for number, cell in enumerate(cells):
+        assert (cell_of[cell.rows[cell.is_home]] == number).all()
+        assert (np.diff(cell.rows) > 0).all()
+    one_by_one = [tree.cells_of(data.rows(np.array([i])), n_jobs=1)[0] for i in range(0, n, 17)]
+    assert np.array_equal(cell_of[::17], one_by_one)
+
+
+def test_cells_are_balanced_and_overlap_by_the_share_asked_for() -> None:
+    X = np.random.default_rng(0).standard_normal((1600, 3))
+    _, cells = grow(RBF(gamma=1.0), as_data(X), 400, overlap=0.1, n_jobs=1)
+    assert [int(cell.is_home.sum()) for cell in cells] == [400] * 4
+    assert sum(cell.rows.size for cell in cells) == pytest.approx(1600 * 1.1**2, abs=4)
+    _, disjoint = grow(RBF(gamma=1.0), as_data(X), 400, overlap=0.0, n_jobs=1)
+    assert sum(cell.rows.size for cell in disjoint) == 1600
+
+
+def test_the_cut_is_the_median_and_ties_stay_together() -> None:
+    assert middle(np.array([5.0, 1.0, 2.0, 9.0])) == 3.5
+    assert middle(np.array([1.0, 1.0, 1.0, 2.0])) == 1.5
+    assert middle(np.r_[np.zeros(99), 1.0]) is None  # nearly all rows would be on one side
+    below, above = 1.0, np.nextafter(1.0, 2.0)
+    assert middle(np.array([below, above])) == below
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_cuts_do_not_depend_on_the_offset_or_the_unit_of_columns(offset: float) -> None:
+    X = np.random.default_rng(1).integers(0, 1000, (500, 3)).astype(float)
+    sizes = [[c.rows.tolist() for c in grow(RBF(gamma=1.0), as_data(scale * (X + offset)), 100, n_jobs=1)[1]]
+             for scale in (1.0, 2.0**40)]  # fmt: skip
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) == 8
+
+
+def test_a_tree_is_restored_from_its_arrays() -> None:
+    X = as_data(np.random.default_rng(2).standard_normal((300, 3)))
+    tree, _ = grow(RBF(gamma=1.0), X, 50, n_jobs=1)
+    restored = MedianTree.of_arrays(RBF(gamma=1.0), tree.to_arrays())
+    assert np.array_equal(restored.cells_of(X), tree.cells_of(X))
+    single, _ = grow(RBF(gamma=1.0), X, 300, n_jobs=1)
+    assert not MedianTree.of_arrays(RBF(gamma=1.0), single.to_arrays()).cells_of(X).any()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_one_cell_is_the_exact_machine_to_the_bit(n_classes: int, scheme: str) -> None:
+    X, y = classes(120, n_classes)
+    weights = np.where(np.arange(120) % 5 == 4, 0.0, 1.0 + np.arange(120) % 3)
+    machine = trained(task_of(X, y, ForSVC(C=3.0), weights=weights, scheme=scheme), Limits())
+    exact = SVC(C=3.0, kernel=RBF(gamma=1.0), multi_class=scheme).fit(X, y, weights)
+    assert np.array_equal(machine.values(as_data(X)), exact._raw_decision(as_data(X)))
+    assert machine.reason == "one cell of all 96 rows, which is the exact machine, because there are few."
+
+
+def test_one_cell_of_a_regression_is_the_exact_machine_to_the_bit() -> None:
+    X, _ = classes(120)
+    y = np.sin(X[:, 0])
+    machine = trained(task_of(X, y, ForSVR(C=3.0, epsilon=0.1)), Limits())
+    exact = SVR(C=3.0, kernel=RBF(gamma=1.0)).fit(X, y)
+    assert np.array_equal(machine.values(as_data(X))[:, 0], exact.predict(X))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cells_bound_the_optimum_of_classifiers_from_below(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    n_classes, n = int(random.choice([2, 2, 4])), int(random.integers(30, 120))
+    X, y = classes(n, n_classes, seed)
+    squared, bias, scheme = bool(seed % 3 == 1), seed % 4 != 2, ("ovo", "ovr")[seed % 2]
+    C, gamma = float(10.0 ** random.uniform(-2, 3)), float(10.0 ** random.uniform(-2, 1))
+    weights = np.where(random.random(n) < 0.3, 2.0, 1.0)
+    task = task_of(X, y, ForSVC(C=C, squared=squared, bias=bias), RBF(gamma=gamma), weights, scheme=scheme)
+    certificate = trained(task, cell_rows=n // 4).certificate
+    exact = SVC(
+        C=C, kernel=RBF(gamma=gamma), loss="squared_hinge" if squared else "hinge", fit_intercept=bias,
+        multi_class=scheme, tol=1e-6,
+    ).fit(X, y, weights)  # fmt: skip
+    assert certificate.status == Status.OPTIMAL
+    assert 0.0 < certificate.exact_dual <= exact.certificate_.primal
+    assert certificate.distance_to_exact == np.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cells_bound_the_optimum_of_other_machines_from_below(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    X, _ = classes(90, seed=seed)
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * random.standard_normal(90)
+    for squared in (False, True):
+        loss = "squared_epsilon_insensitive" if squared else "epsilon_insensitive"
+        epsilon = 0.1 * (seed % 2)
+        certificate = trained(task_of(X, y, ForSVR(C=5.0, epsilon=epsilon, squared=squared)), cell_rows=30).certificate
+        exact = SVR(C=5.0, epsilon=epsilon, loss=loss, kernel=RBF(gamma=1.0), tol=1e-6).fit(X, y)
+        assert 0.0 < certificate.exact_dual <= exact.certificate_.primal
+    nu = float(random.uniform(0.1, 0.9))
+    certificate = trained(task_of(X, y, ForOneClassSVM(nu=nu)), cell_rows=30).certificate
+    detector = OneClassSVM(nu=nu, kernel=RBF(gamma=1.0), tol=1e-6).fit(X)
+    assert np.isfinite(certificate.exact_dual)
+    assert certificate.exact_dual <= detector.certificate_.primal
+
+
+def test_every_cell_has_the_share_nu_of_its_rows_outside() -> None:
+    X, y = classes(400, seed=3)
+    machine = trained(task_of(X, y, ForOneClassSVM(nu=0.2)), cell_rows=100, overlap=0.0)
+    outside = machine.values(as_data(X))[:, 0] < -1e-6
+    cell_of = machine.tree.cells_of(as_data(X))
+    for number in range(4):
+        assert 0.1 < outside[cell_of == number].mean() <= 0.2
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_a_cell_without_a_class_never_answers_it(scheme: str) -> None:
+    random = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [20.0, 0.0], [20.0, 3.0], [0.0, 20.0], [3.0, 20.0]])
+    y = np.arange(500) % 5
+    X = centres[y] + random.standard_normal((500, 2))
+    machine = trained(task_of(X, y, ForSVC(C=10.0), scheme=scheme), cell_rows=110, overlap=0.0)
+    cell_of = machine.tree.cells_of(as_data(X))
+    predicted = winners(class_scores(machine.values(as_data(X)), 5, scheme))
+    sizes = []
+    for number in range(machine.tree.n_cells):
+        inside = cell_of == number
+        assert set(predicted[inside]) <= set(y[inside])
+        sizes.append(np.unique(y[inside]).size)
+    assert min(sizes) == 1  # its answer is constant
+    assert 2 in sizes  # one machine for two of five classes
+    assert (predicted == y).mean() > 0.95
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_results_do_not_depend_on_the_number_of_threads(n_jobs: int) -> None:
+    X, y = classes(600, 3, p=3)
+    task = task_of(X, y, ForSVC(C=2.0))
+    one, several = (trained(replace(task, n_jobs=k), cell_rows=80) for k in (1, n_jobs))
+    assert np.array_equal(one.values(task.data), several.values(task.data))
+    assert one.certificate.exact_dual == several.certificate.exact_dual
+
+
+def test_certificates_of_cells_are_verified_on_the_rows_of_the_fit() -> None:
+    X, y = classes(200, 3)
+    machine = trained(task_of(X, y, ForSVC(C=2.0)), Limits(), cell_rows=60)
+    parts = machine.certificate.parts
+    assert len(parts) >= 4
+    again = machine.certificate.verify()
+    assert again.status == Status.OPTIMAL
+    assert again.primal == pytest.approx(machine.certificate.primal, rel=1e-9)
+    assert all(part.evidence.data.stored is X for part in parts)  # no copy of the rows is kept
+
+
+def test_rows_that_cannot_be_divided_stay_in_one_cell() -> None:
+    machine = trained(task_of(np.ones((40, 3)), np.arange(40) % 2, ForSVC(C=1.0)), cell_rows=10)
+    assert machine.tree.n_cells == 1
+    assert "no cut divides the rows, which are equal" in machine.reason
+    X, y = classes(200)
+    X[50:150] = X[50]  # a hundred equal rows are one cell, others are divided
+    machine = trained(task_of(np.column_stack([X, np.full(200, 7.0)]), y, ForSVC(C=1.0)), cell_rows=20)
+    assert machine.tree.n_cells > 5
+
+
+def test_sparse_rows_have_the_cells_of_dense_ones_at_prediction() -> None:
+    X = sp.random(300, 40, 0.1, format="csr", random_state=0)
+    y = (np.asarray(X.sum(axis=1)).ravel() > 2.0).astype(int)
+    machine = trained(task_of(X, y, ForSVC(C=5.0)), cell_rows=80)
+    assert machine.tree.n_cells == 4
+    assert np.allclose(machine.values(as_data(X)), machine.values(as_data(X.toarray())), atol=1e-9)
+
+
+def test_strings_are_divided_by_their_kernel() -> None:
+    random = np.random.default_rng(0)
+    shares = [[0.25] * 4, [0.4, 0.1, 0.1, 0.4]]
+    y = np.arange(160) % 2
+    rows = ["".join(random.choice(list("ACGT"), 25, p=shares[label])) for label in y]
+    kernel = Spectrum(3)
+    machine = trained(task_of(rows, y, ForSVC(C=1.0), kernel), cell_rows=50)
+    assert machine.tree.n_cells == 4
+    assert ((machine.values(as_rows(kernel, rows))[:, 0] > 0.0) == y).mean() > 0.9
+    restored = MedianTree.of_arrays(machine.kernel, machine.tree.to_arrays())
+    assert np.array_equal(restored.cells_of(as_rows(kernel, rows)), machine.tree.cells_of(as_rows(kernel, rows)))
+
+
+def test_a_stopped_fit_answers_for_every_row_and_names_what_is_unfinished() -> None:
+    X, y = classes(1500)
+    task = task_of(X, y, ForSVC(C=5.0), RBF(gamma=10.0))
+    machine = trained(task, Limits(max_seconds=0.0), cell_rows=200)
+    assert machine.certificate.status == Status.TIME_LIMIT
+    assert "stopped before" in machine.reason
+    assert ((machine.values(task.data)[:, 0] > 0.0) == y).mean() > 0.8
+    full = trained(task, cell_rows=200).certificate
+    assert machine.certificate.gap > full.gap
+
+
+def test_a_callback_stops_cells_and_hears_of_them() -> None:
+    X, y = classes(900)
+    heard: list[str] = []
+    control = Control(TIGHT, lambda progress: heard.append(progress.stage))
+    machine = Cells(cell_rows=150).train(task_of(X, y, ForSVC(C=5.0)), control)
+    assert machine.certificate.status == Status.OPTIMAL
+    assert heard[-1] == "cell 8 of 8"
+    control = Control(TIGHT, lambda progress: True)
+    stopped = Cells(cell_rows=150).train(task_of(X, y, ForSVC(C=5.0)), control)
+    assert control.interruption.requested
+    assert stopped.certificate.status in (Status.INTERRUPTED, Status.OPTIMAL)  # if all cells were done by then
+
+
+def test_kernel_values_are_refused() -> None:
+    X, y = classes(30)
+    task = task_of(X @ X.T, y, ForSVC(C=1.0), SVC(kernel="precomputed")._kernel_asked_for())
+    with pytest.raises(ValueError, match="needs rows, not kernel values"):
+        trained(task, cell_rows=10)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"cell_rows": 0}, "cell_rows must be an integer >= 1"),
+        ({"cell_rows": 2.5}, "cell_rows"),
+        ({"overlap": 0.6}, "overlap must be a number from 0 to 0.5"),
+        ({"overlap": -0.1}, "overlap"),
+        ({"overlap": float("nan")}, "overlap"),
+    ],
+)
+def test_wrong_parameters_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Cells(**wrong)
+
+
+def test_the_pilot_keeps_cells_small_at_a_boundary_and_not_on_smooth_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mercer.approximate.cell_size.LEAST_CELL", 300)
+    monkeypatch.setattr("mercer.approximate.cell_size._PILOT_ROWS", 400)
+    random = np.random.default_rng(0)
+    blobs = np.arange(3000) % 6
+    X = 5.0 * np.column_stack([blobs // 2, blobs % 2]) + random.standard_normal((3000, 2))
+    control, check = Control(Limits()), lambda: None
+    size, why = chosen_size(task_of(X, blobs % 2, ForSVC(C=1.0)), 0.1, control, check)
+    assert size == 300
+    assert "quarters of a part of" in why
+    Z = random.standard_normal((3000, 8))
+    noisy = (random.random(3000) < 1.0 / (1.0 + np.exp(-Z.sum(axis=1)))).astype(int)
+    size, why = chosen_size(task_of(Z, noisy, ForSVC(C=10.0), Laplacian(gamma=0.1)), 0.1, control, check)
+    assert size == 3000
+    assert "two cells would lose too much" in why
+
+
+def test_a_classifier_of_cells_has_what_others_have() -> None:
+    X, y = classes(600, 3)
+    labels = np.array(["a", "b", "c"])[y]
+    machine = SVC(C=5.0, gamma=5.0, approximation=Cells(cell_rows=150), probability=True).fit(X, labels)
+    exact = SVC(C=5.0, gamma=5.0).fit(X, labels)
+    assert machine.score(X, labels) == pytest.approx(exact.score(X, labels), abs=0.05)
+    assert machine.decision_function(X).shape == (600, 3)
+    assert np.array_equal(machine.classes_[machine.predict_proba(X).argmax(axis=1)], machine.predict(X))
+    assert machine.certificate_.exact_dual <= exact.certificate_.primal
+    assert "the exact objective is at least" in str(machine.certificate_)
+    assert clone(machine).approximation == Cells(cell_rows=150)
+    assert way_of("cells") == Cells()
+    state = pickle.dumps(machine)
+    assert len(state) < 400_000  # no training rows besides the support vectors
+    other = pickle.loads(state)
+    assert np.array_equal(other.decision_function(X), machine.decision_function(X))
+    assert other.certificate_ == machine.certificate_
+
+
+def test_attributes_of_a_single_sum_are_missing_and_say_why() -> None:
+    X, y = classes(300)
+    machine = SVC(approximation=Cells(cell_rows=100)).fit(X, y)
+    for name in ("support_", "support_vectors_", "dual_coef_", "n_support_", "function_"):
+        assert not hasattr(machine, name)
+    with pytest.raises(AttributeError, match="4 cells of 75 rows, each an exact machine"):
+        _ = machine.dual_coef_
+    with pytest.raises(AttributeError, match="has no exact solution"):
+        _ = machine.solution_
+    with pytest.raises(AttributeError, match="object has no attribute 'unknown_'"):
+        _ = machine.unknown_
+
+
+def test_a_regression_and_a_detector_of_cells() -> None:
+    X, _ = classes(600)
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    machine = SVR(C=10.0, approximation=Cells(cell_rows=200)).fit(X, y)
+    assert machine.score(X, y) > 0.98
+    detector = OneClassSVM(contamination=0.1, approximation=Cells(cell_rows=200)).fit(X)
+    assert (detector.predict(X) < 0).mean() == pytest.approx(0.1, abs=0.002)
+    assert np.array_equal(detector.decision_function(X), detector.score_samples(X) - detector.offset_)
+
+
+def test_text_and_missing_values_are_refused_as_by_an_exact_machine() -> None:
+    X, y = classes(60)
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        SVC(approximation="cells").fit(X, y)
+    with pytest.raises(ValueError, match="one class only"):
+        SVC(approximation="cells").fit(np.nan_to_num(X), np.ones(60))
+    with pytest.raises(ValueError, match="finite C"):
+        SVC(C=np.inf, approximation="cells").fit(np.nan_to_num(X), y)
