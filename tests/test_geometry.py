@@ -9,7 +9,17 @@ from scipy.spatial.distance import cdist
 
 import mercer
 from cases import KERNELS, blobs, laplacian
-from mercer import RBF, SVC, Linear, Polynomial, RKHSFunction, alignment, centered_alignment, gram_matrix
+from mercer import (
+    RBF,
+    SVC,
+    Linear,
+    Polynomial,
+    RKHSFunction,
+    alignment,
+    alignment_weights,
+    centered_alignment,
+    gram_matrix,
+)
 from mercer import kernel_distance as distance
 from mercer.data import as_data, as_structured
 from mercer.geometry import blocks
@@ -174,6 +184,83 @@ def test_alignment_does_not_depend_on_factors(align, factor):
     ],
 )
 def test_alignment_refuses_invalid_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def centred_by_hand(kernel, y, X):
+    """Centred matrices of the parts of a sum, each divided by its norm, and that of the labels."""
+    n = len(X)
+    H = np.eye(n) - 1.0 / n
+    labels = np.where(y[:, None] == y, 1.0, -1.0 / (np.unique(y).size - 1))
+    matrices = [H @ K @ H for K in (*(gram_matrix(part, X) for part in kernel.parts), labels)]
+    return [K / np.linalg.norm(K) for K in matrices], [np.linalg.norm(K) for K in matrices], matrices
+
+
+def test_joint_weights_are_the_best_nonnegative_combination():
+    X, y = table(40), np.arange(40) % 3
+    X[:, 0] += y == 1
+    X[:, 1] += y
+    kernel = RBF(gamma=1.0).on([0]) + 1e6 * Linear().on([1]) + RBF(gamma=0.3).on([2, 3]) + Linear().on([3])
+    weights = alignment_weights(kernel, y, X)
+    (*parts, target), norms, matrices = centred_by_hand(kernel, y, X)
+    shares = weights * norms[:-1]
+    combined = sum(share * K for share, K in zip(shares, parts, strict=True))
+    scale = np.vdot(combined, target) / np.vdot(combined, combined)
+    slopes = np.array([np.vdot(K, scale * combined - target) for K in parts])
+    assert (slopes > -1e-10).all()  # the conditions of Karush, Kuhn and Tucker
+    assert np.abs(slopes * shares).max() < 1e-10 * shares.max()
+    assert (shares > 0.0).sum() >= 2
+    weighted = kernel.weighted(weights)
+    best = centered_alignment(weighted, y, X)
+    assert best > max(centered_alignment(part, y, X) for part in kernel.parts) + 1e-3
+    assert best > centered_alignment(kernel, y, X)
+    # The rows have variance 1 in the space of the weighted sum.
+    assert sum(w * np.trace(K) for w, K in zip(weights, matrices, strict=False)) / 40 == pytest.approx(1.0)
+    given = [gram_matrix(part, X) for part in kernel.parts]
+    np.testing.assert_allclose(alignment_weights(given, y), weights, rtol=1e-9)
+    named = dict(zip("abcd", given, strict=True))
+    kernel_of_names = sum(Precomputed(name) for name in named)
+    np.testing.assert_allclose(alignment_weights(kernel_of_names, y, named), weights, rtol=1e-9)
+
+
+def test_independent_weights_follow_each_parts_alignment():
+    X, y = table(30), table(30)[:, 0] ** 2
+    kernel = RBF(gamma=1.0).on([0]) + Linear().on([1])
+    weights = alignment_weights(kernel, y, X, method="independent")
+    norms = centred_by_hand(kernel, np.arange(30), X)[1]
+    expected = np.array([max(0.0, centered_alignment(part, y, X)) for part in kernel.parts])
+    np.testing.assert_allclose(weights * norms[:2] / (weights[0] * norms[0]), expected / expected[0], rtol=1e-9)
+    equal = alignment_weights(RBF(gamma=1.0) + RBF(gamma=1.0), y, X, method="independent")
+    assert equal[0] == equal[1]
+    huge = alignment_weights([1e300 * np.outer(y, y), 1e-300 * np.eye(30)], y, method="independent")
+    assert np.isfinite(huge).all()
+    assert (huge > 0.0).all()
+
+
+def test_weights_of_a_sum_are_parameters():
+    kernel = (RBF(gamma=1.0) + 2.0 * Linear()).weighted([3.0, 5.0])
+    assert repr(kernel) == "3.0 * RBF(gamma=1.0) + 10.0 * Linear()"
+    assert kernel.with_params(left__factor=0.5, right__factor=0.0).parts[0] == 0.5 * RBF(gamma=1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: alignment_weights(RBF(), [0, 1], [[0.0], [1.0]]), "kernels must be a sum of kernels, or a list of at"),
+        (lambda: alignment_weights([np.eye(2)], [0, 1]), "kernels must be a sum of kernels, or a list of at least two"),
+        (lambda: alignment_weights(RBF() + Linear(), [0, 1]), "kernels is a sum, .* and needs X"),
+        (lambda: alignment_weights([np.eye(2), np.eye(3)], [0, 1]), "must be of the same rows, but part 0, a matrix"),
+        (lambda: alignment_weights([np.eye(2), np.eye(2)], [0, 1], method="best"), "method must be one of 'joint'"),
+        (
+            lambda: alignment_weights([np.outer([0, 1, -1], [0, 1, -1])] * 2, [0, 1, 1]),
+            "no part is aligned with the labels",
+        ),
+        (lambda: (RBF() + Linear()).weighted([1.0]), "weights must hold one number for each of the 2 parts"),
+        (lambda: (RBF() + Linear()).weighted([1.0, -1.0]), "factor must be a number >= 0"),
+    ],
+)
+def test_weights_of_a_sum_refuse_invalid_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

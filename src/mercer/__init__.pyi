@@ -58,6 +58,7 @@ from mercer.features import PolynomialMap as PolynomialMap
 from mercer.features import RandomFourier as RandomFourier
 from mercer.geometry import RKHSFunction as RKHSFunction
 from mercer.geometry import alignment as alignment
+from mercer.geometry import alignment_weights as alignment_weights
 from mercer.geometry import centered_alignment as centered_alignment
 from mercer.geometry import gram_matrix as gram_matrix
 from mercer.geometry import kernel_distance as kernel_distance

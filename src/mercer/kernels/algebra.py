@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
@@ -150,6 +151,34 @@ class Sum(_Chain):
     def step(self) -> Step:
         """Addition."""
         return Op.ADD, 0.0
+
+    def weighted(self, weights: npt.ArrayLike) -> Kernel:
+        """Return the sum with each part times a weight, which is then its parameter `factor`.
+
+        Parameters
+        ----------
+        weights : array-like of float >= 0
+            One for each part; a part that is scaled already has the product as its factor.
+
+        Raises
+        ------
+        ValueError
+            If there is not one weight for each part, or a weight is negative or not finite.
+
+        Examples
+        --------
+        >>> from mercer.kernels import RBF, Linear
+        >>> (RBF(gamma=0.5) + 2.0 * Linear()).weighted([1.0, 3.0])
+        1.0 * RBF(gamma=0.5) + 6.0 * Linear()
+        """
+        factors = np.asarray(weights, dtype=np.float64)
+        if factors.shape != (len(self.parts),):
+            raise ValueError(f"weights must hold one number for each of the {len(self.parts)} parts, got {weights!r}")
+        parts = [
+            Scale(factor * part.factor, part.kernel) if isinstance(part, Scale) else Scale(factor, part)
+            for factor, part in zip(factors.tolist(), self.parts, strict=True)
+        ]
+        return Sum(tuple(parts))
 
     def __repr__(self) -> str:
         first, *others = self.parts
