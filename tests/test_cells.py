@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
-from mercer import SVC, SVR, Cells, OneClassSVM
+from mercer import SVC, SVR, Cells, KernelSearchCV, Landmarks, OneClassSVM, leave_one_out
 from mercer.approximate import CellsMachine, Task, way_of
 from mercer.approximate.cell_size import chosen_size
 from mercer.approximate.median_tree import MedianTree, grow, middle
@@ -22,6 +23,7 @@ from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.kernels import RBF, Laplacian, Spectrum
 from mercer.kernels.kernel import as_rows
+from mercer.model_selection.rows_learnt import sealed_rows_learnt
 from mercer.multiclass.training import class_scores, winners
 from mercer.solvers import Control
 from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
@@ -362,3 +364,26 @@ def test_text_and_missing_values_are_refused_as_by_an_exact_machine() -> None:
         SVC(approximation="cells").fit(np.nan_to_num(X), np.ones(60))
     with pytest.raises(ValueError, match="finite C"):
         SVC(C=np.inf, approximation="cells").fit(np.nan_to_num(X), y)
+
+
+@pytest.mark.parametrize("way", [Cells(cell_rows=60), Landmarks(30)], ids=lambda way: way.name)
+def test_a_search_fits_approximate_machines_and_chooses_among_ways(way: Any) -> None:
+    X, y = classes(200)
+    search = KernelSearchCV(SVC(gamma=5.0, approximation=way), {"C": [1.0, 30.0]}, cv=3, n_jobs=1).fit(X, y)
+    folds = GridSearchCV(SVC(gamma=5.0, approximation=way), {"C": [1.0, 30.0]}, cv=3).fit(X, y)
+    assert np.array_equal(search.cv_results_["mean_test_score"], folds.cv_results_["mean_test_score"])
+    assert search.best_estimator_.approximation_.certificate.status == Status.OPTIMAL
+    ways = KernelSearchCV(SVC(gamma=5.0), {"approximation": [None, way]}, cv=3, n_jobs=1).fit(X, y)
+    assert len(ways.cv_results_["mean_test_score"]) == 2
+    with pytest.raises(ValueError, match="set approximation=None"):
+        leave_one_out(SVC(approximation=way), X, y)
+    with pytest.raises(ValueError, match="set approximation=None"):
+        KernelSearchCV(SVC(approximation=way), {"C": [1.0]}, cv="leave_one_out").fit(X, y)
+
+
+def test_sealed_rows_in_a_cell_are_found() -> None:
+    X, y = classes(200)
+    machine = SVC(approximation=Cells(cell_rows=60)).fit(X, y)
+    assert sealed_rows_learnt(machine, X, np.arange(150), np.arange(150, 200)) == 50
+    machine = SVC(approximation=Cells(cell_rows=60)).fit(X[:150], y[:150])
+    assert sealed_rows_learnt(machine, X, np.arange(150), np.arange(150, 200)) == 0

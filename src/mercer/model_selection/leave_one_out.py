@@ -505,6 +505,11 @@ def require_followed(estimator: Any) -> None:
                 "times"
             )
         raise TypeError(f"leave_one_out follows machines of {_KINDS}, but estimator is {but}.")
+    if getattr(estimator, "approximation", None) is not None:
+        raise ValueError(
+            "leave_one_out follows the solution of an exact machine, which an approximate one does not have, but "
+            f"approximation is {estimator.approximation!r}: set approximation=None, or take folds, as by cross_val_predict."
+        )
     if getattr(estimator, "contamination", None) is not None:
         raise ValueError(
             f"leave_one_out needs contamination=None, got {estimator.contamination}: the border would "

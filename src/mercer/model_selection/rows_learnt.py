@@ -58,7 +58,10 @@ def _rows_of(machine: Any) -> tuple[Any, bool]:
         table = getattr(getattr(getattr(evidence, "problem", None), "rows", None), "table", None)
         if table is not None:
             return table, True
-    rows: Any = getattr(_evidence(getattr(machine, "certificate_", None)), "rows", None)
+    certified = _evidence(getattr(machine, "certificate_", None))
+    if isinstance(data := getattr(certified, "data", None), Vectors):  # the certificate of a cell refers to all rows
+        return data.stored, True
+    rows: Any = getattr(certified, "rows", None)
     if getattr(rows, "ndim", 0) == 2:
         return rows, True
     for names, is_all in ((_ALL_ROWS, True), (_SOME_ROWS, False)):
