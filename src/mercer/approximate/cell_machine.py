@@ -94,15 +94,17 @@ class CellMachine:
             raw[:, columns.filled] = values[:, columns.machines] * columns.signs
         return raw
 
-    def home_coefficients(self, column: int) -> tuple[IndexArray, FloatArray]:
-        """Return the rows with their home in the cell, and their coefficients in a column of the whole task."""
-        of_column = np.flatnonzero(self.columns.filled == column)
-        if not of_column.size:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        at = int(of_column[0])
-        vectors, values = list(columns_of(self.coefficients))[int(self.columns.machines[at])]
-        home = self.is_home[vectors]
-        return self.rows[vectors[home]], self.columns.signs[at] * values[home]
+    def home_coefficients(self) -> dict[int, tuple[IndexArray, FloatArray]]:
+        """Return the rows with their home in the cell, and their coefficients, by the columns of the whole task."""
+        machines = list(columns_of(self.coefficients)) if self.columns.filled.size else []
+        by_column = {}
+        for column, machine, sign in zip(
+            self.columns.filled.tolist(), self.columns.machines.tolist(), self.columns.signs.tolist(), strict=True
+        ):
+            vectors, values = machines[machine]
+            home = self.is_home[vectors]
+            by_column[column] = self.rows[vectors[home]], sign * values[home]
+        return by_column
 
 
 def train_cell(task: Task, positions: IndexArray, is_home: np.ndarray, control: Control) -> CellMachine:

@@ -30,8 +30,8 @@ def chosen_size(task: Task, overlap: float, control: Control, check: Callable[[]
     c / sqrt(s) against one machine of all rows (benchmarks/NOTES.md, "cells"). With the loss L of quarters of s rows
     against s rows, that is L at s rows: cells are taken so large that they lose 0.3 points at most.
     """
-    if task.n <= LEAST_CELL:
-        return task.n, "because there are few"
+    if task.n < 2 * LEAST_CELL:
+        return task.n, f"because cells have at least {LEAST_CELL:,} rows unless cell_rows asks for fewer"
     if not task.n_classes and not np.ptp(task.targets):
         return LEAST_CELL, "the smallest that is chosen, because no targets tell what cutting costs"
     part = _typical_part(task, overlap, check)

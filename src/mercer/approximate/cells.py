@@ -235,12 +235,13 @@ class _Training:
         n_support = sum(int(np.count_nonzero(one.is_home)) for one in machines)
         if not gram.is_convex or 0.5 * n_support**2 > _PROVED:
             return []
-        bounds = []
+        bounds, by_cell = [], [one.home_coefficients() for one in machines]
+        nothing = np.empty(0, dtype=np.int64), np.empty(0)
         try:
             for number, machine in enumerate(task.machines(gram)):
                 glued = np.zeros(task.n)
-                for cell in machines:
-                    rows, values = cell.home_coefficients(number)
+                for coefficients in by_cell:
+                    rows, values = coefficients.get(number, nothing)
                     glued[rows] = values
                 before = gram.n_values
                 of_rows = gram if machine.rows.size == task.n else gram.restrict(machine.rows)

@@ -508,7 +508,7 @@ def require_followed(estimator: Any) -> None:
     if getattr(estimator, "approximation", None) is not None:
         raise ValueError(
             "leave_one_out follows the solution of an exact machine, which an approximate one does not have, but "
-            f"approximation is {estimator.approximation!r}: set approximation=None, or take folds, as by cross_val_predict."
+            f"approximation is {estimator.approximation!r}: set approximation=None, or take folds (cross_val_predict)."
         )
     if getattr(estimator, "contamination", None) is not None:
         raise ValueError(

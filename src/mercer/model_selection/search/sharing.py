@@ -43,8 +43,6 @@ def why_nothing_is_shared(estimator: Any, X: Any, fit_params: Mapping[str, Any])
     machine = machine_of(estimator)
     if type(machine) not in SHARING:
         return _why_not(type(machine))
-    if getattr(machine, "approximation", None) is not None:
-        return "approximate machines share nothing between fits: each chooses its rows or its cells"
     if remembers(estimator):
         return "a pipeline with a memory, with transform_input or of a class of its own shares nothing between fits"
     if not set(fit_params) <= {path_of(estimator) + "sample_weight"}:
