@@ -5,8 +5,11 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from mercer import SVC, SVR, Landmarks, OneClassSVM
+from mercer import SVC, SVR, KernelSearchCV, Landmarks, OneClassSVM
 from mercer.approximate import WAYS, way_of
 
 
@@ -132,6 +135,45 @@ def test_a_machine_is_cloned_pickled_and_refitted():
     machine.set_params(approximation=None).fit(X, y)
     assert not hasattr(machine, "approximation_")
     assert machine.certificate_.relative_gap < 0.01
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_a_search_shares_features_between_penalties_and_finds_what_separate_fits_find(in_pipeline):
+    X, y, _ = rings(400)
+    machine = SVC(approximation=Landmarks(40), tol_gap=1e-6)
+    machine = make_pipeline(StandardScaler(), machine) if in_pipeline else machine
+    search = KernelSearchCV(machine, C=[0.1, 1.0, 10.0], gamma=[0.2, 1.0], cv=3).fit(X, y)
+    path = "svc__" if in_pipeline else ""
+    grid = {f"{path}C": [0.1, 1.0, 10.0], f"{path}gamma": [0.2, 1.0]}
+    alone = GridSearchCV(machine, grid, cv=StratifiedKFold(3)).fit(X, y)
+    assert np.allclose(np.sort(search.cv_results_["mean_test_score"]), np.sort(alone.cv_results_["mean_test_score"]))
+    assert "share the features" in search.reason_
+    last = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
+    assert last._shared is None
+    assert last.memory_limit is None
+    both = KernelSearchCV(SVC(), param_grid={"approximation": [None, Landmarks(40)], "C": [1.0]}, cv=3).fit(X, y)
+    assert set(both.cv_results_["status"]) == {"optimal"}
+
+
+def test_the_certificate_is_verified_by_numpy_and_an_estimate_is_proved_on_demand(monkeypatch):
+    X, y, f = rings()
+    for machine in (SVC(approximation=Landmarks(30)), SVR(approximation=Landmarks(30))):
+        certificate = machine.fit(X, y if isinstance(machine, SVC) else f).certificate_
+        again = certificate.verify()
+        assert again.exact_primal == pytest.approx(certificate.exact_primal, rel=1e-12)
+        assert again.exact_dual == pytest.approx(certificate.exact_dual, rel=1e-12)
+        with pytest.raises(TypeError, match="approximate"):
+            certificate.examples()
+        with pytest.raises(ValueError, match="pickled"):
+            pickle.loads(pickle.dumps(certificate)).verify()
+    proved = SVC(approximation=Landmarks(30)).fit(X, y).certificate_
+    monkeypatch.setattr("mercer.approximate.expansion_evidence.PROVED_VALUES", 0.0)
+    estimated = SVC(approximation=Landmarks(30)).fit(X, y).certificate_
+    assert np.isinf(estimated.distance_to_exact)
+    assert estimated.estimated_distance == pytest.approx(proved.distance_to_exact, rel=0.6)
+    assert "not proved" in str(estimated)
+    assert "at most" not in estimated.distance_in_words
+    assert estimated.prove().distance_to_exact == pytest.approx(proved.distance_to_exact, rel=1e-12)
 
 
 def test_what_needs_an_exact_machine_is_refused_with_a_remedy():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
@@ -114,8 +114,9 @@ class Cells(Way):
         if check_number("overlap", self.overlap, at_least=0.0) > _MOST_OVERLAP:
             raise InvalidParameterError(f"overlap must be a number from 0 to {_MOST_OVERLAP}, got {self.overlap!r}.")
 
-    def train(self, task: Task, control: Control) -> CellsMachine:
+    def train(self, task: Task, control: Control, shared: dict[Any, Any] | None = None) -> CellsMachine:
         """Train a machine; see :meth:`Way.train`."""
+        del shared
         if task.kernel.takes_values:
             raise ValueError(
                 "approximation='cells' needs rows, not kernel values: a precomputed matrix of all rows is larger than "

@@ -16,6 +16,7 @@ from mercer.gram import Gram
 
 _NOISE = 1e-7  # share of the largest k(x, x): a landmark whose image is closer to the span of the others is not used
 _PROBED = 1 << 19  # kernel values by which the time of all of them is estimated
+_WIDTH = 256  # columns that are multiplied together
 _BLOCK = 1 << 21  # kernel values of a block of rows
 
 Features = npt.NDArray[np.float32]
@@ -84,7 +85,9 @@ class LandmarkBasis:
             block = values[: rows.size]
             for _ in self.gram.fill_block(block, rows, self.landmarks):
                 check()
-            np.matmul(block, inverse, out=table[first : first + rows.size])
+            for left in range(0, k, _WIDTH):  # the inverse is triangular: rows below the diagonal are 0
+                right = min(k, left + _WIDTH)
+                np.matmul(block[:, :right], inverse[:right, left:right], out=table[rows[0] : rows[-1] + 1, left:right])
             check()
         return table
 

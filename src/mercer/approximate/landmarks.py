@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.approximate.expansion_evidence import ExpansionEvidence
 from mercer.approximate.feature_table import Features, LandmarkBasis
-from mercer.approximate.one_class import level_of, solve_one_class
+from mercer.approximate.one_class import solve_one_class
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion, Way
-from mercer.certificates.approximation import (
-    ApproximateCertificate,
-    Distance,
-    Machine,
-    dual_of,
-    feasible_point,
-    primal_of,
-    proved_dual,
-)
+from mercer.certificates.approximation import ApproximateCertificate, Distance
 from mercer.certificates.certificate import Certificate, combine
-from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_count, check_number
 from mercer.geometry.landmarks import pivoted_cholesky
 from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
-from mercer.problems import Problem
 from mercer.solvers import Control
 from mercer.solvers.loop import ProgressMonitor, StopWork
 from mercer.solvers.rows import (
@@ -49,14 +39,10 @@ from mercer.solvers.rows import (
 from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
 
 _SUBSET = 20_000  # rows from which landmarks are drawn, at most; more of them hardly change the landmarks
-_PROVED = 4e9  # kernel values between support vectors up to which the distance is proved within the fit
-_SAMPLE = 500  # support vectors of the estimate where it is not
 _FIRST = 125  # landmarks that are tried first if a distance is asked for
 _COST_OF_DOUBLE = 3.0  # time of twice as many landmarks over the time of the last machine
 _DRAWING, _FEATURES = 0.25, 0.4  # shares of the remaining time for the draw, and after it for the features
 _FEWEST = 16  # landmarks that are used whatever the time
-_VALUES = 1 << 23  # decision values of all rows that are computed together, for several machines
-_HEIGHT = 1 << 13  # rows of the features that are summed at a time
 _TOL_GAP = 1e-3  # relative gap of the linear problem if the estimator asks for none: far below usual distances
 
 
@@ -95,6 +81,7 @@ class Landmarks(Way):
     """
 
     name: ClassVar[str] = "landmarks"
+    shares: ClassVar[bool] = True
 
     n_landmarks: int = 1000
     distance: float | None = None
@@ -106,7 +93,7 @@ class Landmarks(Way):
         if self.distance is not None:
             check_number("distance", self.distance, above=0.0, finite=True)
 
-    def train(self, task: Task, control: Control) -> Expansion:
+    def train(self, task: Task, control: Control, shared: dict[Any, Any] | None = None) -> Expansion:
         """Train a machine; see :meth:`Way.train`."""
         gram = task.gram()
         if not gram.is_convex:
@@ -116,7 +103,7 @@ class Landmarks(Way):
             )
         monitor = ProgressMonitor[Any](control)
         with control.interruption:
-            training = _Training(self, task, gram, monitor)
+            training = _Training(self, task, gram, monitor, {} if shared is None else shared)
             best = training.trained(min(self.n_landmarks, task.n if self.distance is None else _FIRST))
             while self.distance is not None and (larger := self._next(best, training)):
                 other = training.trained(larger)
@@ -172,21 +159,32 @@ class _Training:
 
     asked, seconds = 0, 0.0
 
-    def __init__(self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any]) -> None:
-        self.way, self.task, self.gram, self.monitor = way, task, gram, monitor
+    def __init__(
+        self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any], shared: dict[Any, Any]
+    ) -> None:
+        self.way, self.task, self.gram, self.monitor, self.shared = way, task, gram, monitor, shared
         self.limits = monitor.control.limits
         self.machines = list(task.machines(gram))
 
     def trained(self, n_landmarks: int) -> Expansion:
         """Return the machine with so many landmarks, or fewer if the time is too short."""
         began, self.asked = self.monitor.seconds, n_landmarks
-        basis, table, note = self._features(self._drawn(n_landmarks))
+        if n_landmarks not in self.shared:
+            basis, table, note = self._features(self._drawn(n_landmarks))
+            if not self.monitor.is_stopped():
+                self.shared[n_landmarks] = basis, table, note
+        else:
+            basis, table, note = self.shared[n_landmarks]
         with blas_threads(float(self.task.n) * basis.size**2):
             solved = [self._solved_one_class(table)] if self._nu else self._solved(table)
         coefficients = basis.coefficients(np.column_stack([one.w for one in solved]))
-        biases = np.array([one.bias for one in solved])
-        distances = self._distances(basis, table, coefficients, biases, [one.beta for one in solved])
-        certificate = combine([one.certificate for one in solved])
+        biases, duals = np.array([one.bias for one in solved]), [one.beta for one in solved]
+        evidence = ExpansionEvidence(self.task, basis.landmarks, coefficients, biases, duals)
+        if self._nu:
+            biases[0] = evidence.level(self.gram, self._check)
+        distances = self._distances(evidence)
+        # The evidence of the linear problem is its table of features, which would stay in memory.
+        certificate = combine([replace(one.certificate, evidence=None) for one in solved])
         self.seconds = self.monitor.seconds - began
         n, k = self.task.n, basis.size
         approximation = f"{k:,} landmarks represent {n:,} rows"
@@ -197,7 +195,7 @@ class _Training:
             peak_memory_bytes=certificate.peak_memory_bytes + self._table_bytes(table) + self.gram.peak_bytes,
         )
         return Expansion(
-            ApproximateCertificate.of(certificate, approximation, distances),
+            replace(ApproximateCertificate.of(certificate, approximation, distances), evidence=evidence),
             f"{approximation}{note}. A linear machine of their {k:,} features is trained: {solved[0].reason}",
             self.task.kernel,
             self.task.data.rows(self.task.rows[basis.landmarks]),
@@ -264,23 +262,27 @@ class _Training:
 
     def _solved(self, table: Features) -> list[_Solved]:
         """Solve the linear problem of each machine on the features."""
-        task = self.task
+        task, key = self.task, (self.asked, "solutions")
+        starts: list[LinearSolution | None] = self.shared.get(key, [None] * task.n_machines)
         if task.n_classes > 2 and task.scheme == "ovo":
-            solved = list[_Solved]()
+            solved, solutions = list[_Solved](), list[LinearSolution]()
             for number, one in enumerate(self.machines):
                 problem = self._problem(table[one.rows], one.targets > 0.0, one.weights, 1)
                 left = self._control()
                 if left.limits.max_seconds is not None:
                     share = left.limits.max_seconds / (len(self.machines) - number)
                     left = left.with_limits(replace(left.limits, max_seconds=share))
-                solved.append(_Solved.of(problem, solve_each([problem], left, n_jobs=task.n_jobs)[0]))
+                (solution,) = solve_each([problem], left, starts=[starts[number]], n_jobs=task.n_jobs)
+                solved.append(_Solved.of(problem, solution))
+                solutions.append(solution)
+            self.shared[key] = solutions
             return solved
         classes = [1] if task.n_classes == 2 else list(range(task.n_classes)) or [1]
         shared = TableRows(table, task.targets.astype(np.float64), task.weights)
         problems = [
             replace(self._problem(table[:0], task.targets[:0], task.weights[:0], k), rows=shared) for k in classes
         ]
-        solutions = solve_each(problems, self._control(), n_jobs=task.n_jobs)
+        self.shared[key] = solutions = solve_each(problems, self._control(), starts=starts, n_jobs=task.n_jobs)
         return [_Solved.of(*pair) for pair in zip(problems, solutions, strict=True)]
 
     def _problem(self, table: Features, labels: Any, weights: FloatArray, positive: int) -> LinearProblem:
@@ -304,76 +306,17 @@ class _Training:
         asked = self.limits.tol_gap or _TOL_GAP
         return asked if self.way.distance is None else min(asked, 0.1 * self.way.distance)
 
-    def _distances(
-        self,
-        basis: LandmarkBasis,
-        table: Features,
-        coefficients: FloatArray,
-        biases: FloatArray,
-        duals: Sequence[FloatArray],
-    ) -> list[Distance]:
-        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C.
-
-        The bias of a one-class machine, which the decision values determine, is set in `biases`.
-        """
-        gram, distances = self.gram, list[Distance]()
-        size = float(np.sqrt(gram.magnitudes()).max(initial=0.0))
-        n_support = [np.count_nonzero(dual) for dual in duals]
-        is_proved = sum(0.5 * number**2 for number in n_support) <= _PROVED
-        width = max(1, _VALUES // self.task.n)
-        values = np.empty(0)
+    def _distances(self, evidence: ExpansionEvidence) -> list[Distance]:
+        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C."""
+        distances = list[Distance]()
         try:
-            for number, (one, dual) in enumerate(zip(self.machines, duals, strict=True)):
-                if number % width == 0:  # kernel values are shared by some machines
-                    some = coefficients[:, number : number + width]
-                    spread = np.zeros((self.task.n, some.shape[1]))
-                    spread[basis.landmarks] = some
-                    values = gram.matvec(spread, None, self._check_certificate)
-                column, at = coefficients[:, number], values[one.rows, number % width]
-                error = rounding_error(gram, size, size * column, at)
-                if self._nu:
-                    biases[number] = 2.0 * error - level_of(at, one.weights, self._nu)
-                machine = Machine(float(column @ (basis.among @ column)), at, float(biases[number]), error)
-                primal = primal_of(one.problem, machine)
-                part = gram if one.rows.size == gram.n else gram.restrict(one.rows)
-                if is_proved:
-                    lower = proved_dual(one.problem, part, dual, self._check_certificate)
-                    distances.append(Distance(primal, lower))
-                else:
-                    estimate = self._estimated_dual(
-                        one.problem, part, dual, table[one.rows] if part is not gram else table
-                    )
-                    distances.append(Distance(primal, estimated_dual=estimate))
+            for one in evidence.distances(self.gram, is_proved=evidence.has_small_proof, check=self._check_certificate):
+                distances.append(one)
         except StopWork:
-            distances += [Distance()] * (len(duals) - len(distances))
+            distances += [Distance()] * (self.task.n_machines - len(distances))
         return distances
 
     def _check_certificate(self) -> None:
         """Skip the certificate after a second Ctrl-C."""
         if self.monitor.control.interruption.insisted:
             raise StopWork(Status.INTERRUPTED)
-
-    def _estimated_dual(self, problem: Problem, gram: Gram, coefficients: FloatArray, table: Features) -> float:
-        """Estimate the lower bound of the objective, from the kernel values of a sample of the support vectors.
-
-        beta' K beta is the square of what the features give, plus beta' R beta of the residual R. Rows are drawn with
-        probability |beta_i| / sum |beta|: the mean of sign(beta_i) (R beta)_i is then an unbiased estimate of beta' R
-        beta / sum |beta|. Three standard errors are added.
-        """
-        point = feasible_point(problem, coefficients)
-        beta = problem.coefficients(point)
-        mass = np.abs(beta)
-        total = float(mass.sum())
-        if not total > 0.0:
-            return 0.0
-        random = np.random.RandomState(self.way.random_state)
-        drawn = np.searchsorted(np.cumsum(mass), random.uniform(size=_SAMPLE) * total).clip(max=beta.size - 1)
-        rows, place = np.unique(drawn, return_inverse=True)
-        features = np.zeros(table.shape[1])
-        for first in range(0, beta.size, _HEIGHT):
-            part = slice(first, first + _HEIGHT)
-            features += beta[part].astype(np.float32) @ table[part]
-        residual = gram.matvec(beta, rows, self._check_certificate) - table[rows] @ features
-        terms = (np.sign(beta[rows]) * residual)[place]
-        mean = float(terms.mean()) + 3.0 * float(terms.std()) / _SAMPLE**0.5
-        return dual_of(problem, point, float(features @ features) + total * mean, 0.0)

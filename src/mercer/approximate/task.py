@@ -11,6 +11,7 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data
 from mercer.gram import Gram
+from mercer.gram.backends import Backend
 from mercer.kernels import Kernel
 from mercer.multiclass.training import make_tasks
 from mercer.problems import Problem
@@ -87,9 +88,9 @@ class Task:
             return 1
         return self.n_classes * (self.n_classes - 1) // 2 if self.scheme == "ovo" else self.n_classes
 
-    def gram(self) -> Gram:
+    def gram(self, backend: Backend | None = None) -> Gram:
         """Return the lazy Gram matrix of the rows of the task."""
-        gram = Gram(self.kernel, self.data, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         return gram if self.rows.size == self.data.n else gram.restrict(self.rows)
 
     def machines(self, gram: Gram) -> Iterator[MachineTask]:

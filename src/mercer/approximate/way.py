@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.task import Task
@@ -72,7 +72,7 @@ class Way(ABC):
     """The name that `approximation` takes."""
 
     @abstractmethod
-    def train(self, task: Task, control: Control) -> ApproximateMachine:
+    def train(self, task: Task, control: Control, shared: dict[Any, Any] | None = None) -> ApproximateMachine:
         """Train a machine.
 
         Parameters
@@ -80,6 +80,8 @@ class Way(ABC):
         task : Task
         control : Control
             `limits.max_seconds` is for all machines of the task together.
+        shared : dict, optional
+            What earlier calls for tasks that differ in their penalties only have left in it.
 
         Raises
         ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -68,15 +68,35 @@ class ApproximateCertificate(Certificate):
         """Return the certificate of a machine with its own `certificate`, and a distance for each of its parts."""
         of_own: dict[str, Any] = {field.name: getattr(certificate, field.name) for field in fields(Certificate)}
         of_own["n_kernel_values"] += sum(one.n_kernel_values for one in distances)
-        estimates = [one.dual if one.estimated_dual is None else one.estimated_dual for one in distances]
-        is_estimated = any(one.estimated_dual is not None for one in distances) and np.isfinite(estimates).all()
-        return cls(
-            **of_own,
-            approximation=approximation,
-            exact_primal=sum(one.primal for one in distances) if distances else math.inf,
-            exact_dual=sum(one.dual for one in distances) if distances else -math.inf,
-            estimated_dual=float(sum(estimates)) if is_estimated else None,
-        )
+        return cls(**of_own, approximation=approximation, **_sums(distances))
+
+    def prove(self) -> Self:
+        """Return this certificate with a proved distance to the exact machine, where the fit only estimated it.
+
+        It costs half of the kernel values between the support vectors of each machine: those rows whose dual
+        coefficient is not 0.
+
+        Raises
+        ------
+        ValueError
+            If the training data are not available: a pickled or loaded certificate has no reference to them.
+        """
+        evidence = self.at_hand("Fit again, and ask before pickling.")
+        return replace(self, **_sums(list(evidence.distances())))
+
+    def verify(self) -> Certificate:
+        """Return this certificate with the distance to the exact machine computed again, without native code.
+
+        See :meth:`Certificate.verify`. The numbers of the machine's own problem, which do not enter the distance, are
+        those of the fit.
+        """
+        if not hasattr(self.evidence, "distances"):  # the parts are certificates of exact machines
+            return super().verify()
+        return replace(self, **_sums(list(self.evidence.distances(independent=True))))
+
+    def examples(self) -> Any:
+        """Raise TypeError: an approximate machine has no optimality conditions of examples."""
+        return self.at_hand("Fit again, and ask before pickling.").examples() if self.evidence else super().examples()
 
     @property
     def distance_to_exact(self) -> float:
@@ -112,6 +132,17 @@ class ApproximateCertificate(Certificate):
     def facts(self) -> dict[str, str]:
         """The most important numbers as texts, by name, and what the status means."""
         return {"approximation": self.approximation, "distance to exact": self.distance_in_words, **super().facts}
+
+
+def _sums(distances: list[Distance]) -> dict[str, Any]:
+    """Return the fields of a certificate that follow from the distances of its parts."""
+    estimates = [one.dual if one.estimated_dual is None else one.estimated_dual for one in distances]
+    is_estimated = any(one.estimated_dual is not None for one in distances) and np.isfinite(estimates).all()
+    return {
+        "exact_primal": sum(one.primal for one in distances) if distances else math.inf,
+        "exact_dual": sum(one.dual for one in distances) if distances else -math.inf,
+        "estimated_dual": float(sum(estimates)) if is_estimated else None,
+    }
 
 
 def _percent(share: float) -> str:

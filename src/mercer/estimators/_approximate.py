@@ -44,6 +44,7 @@ class Approximates(DualMachine):
 
     approximation: str | Way | None
     approximation_: ApproximateMachine
+    _shared: dict[Any, Any] | None = None  # what a search keeps for fits that differ in their penalties only
 
     @property
     def certificate_(self) -> Any:
@@ -77,7 +78,7 @@ class Approximates(DualMachine):
             raise ValueError(
                 "an approximate machine needs a finite C, got C = inf: set a finite C or approximation=None."
             )
-        machine = way.train(task, control)
+        machine = way.train(task, control, self._shared)
         for name in _FITTED:
             self.__dict__.pop(name, None)
         self.approximation_, self.kernel_ = machine, task.kernel

@@ -76,7 +76,8 @@ def pivoted_cholesky(
             break
         rows = proposed[accepted]
         fresh = factor[k : k + rows.size]
-        triangle, of_accepted = triangle.astype(factor.dtype), at[:, accepted].T
+        inverse = solve_triangular(triangle, np.eye(rows.size), lower=True, check_finite=False).astype(factor.dtype)
+        of_accepted = at[:, accepted].T
         for _ in gram.fill_block(fresh, rows, None):
             if is_stopped is not None and is_stopped():
                 return np.array(chosen, dtype=np.int64)
@@ -85,8 +86,7 @@ def pivoted_cholesky(
             if is_stopped is not None and is_stopped():
                 return np.array(chosen, dtype=np.int64)
             part = slice(first, first + width)
-            left = fresh[:, part] - of_accepted @ factor[:k, part]
-            fresh[:, part] = solve_triangular(triangle, left, lower=True, check_finite=False)
+            fresh[:, part] = inverse @ (fresh[:, part] - of_accepted @ factor[:k, part])
             residual[part] -= np.einsum("ij,ij->j", fresh[:, part], fresh[:, part], dtype=np.float64)
         np.maximum(residual, 0.0, out=residual)
         chosen.extend(rows.tolist())

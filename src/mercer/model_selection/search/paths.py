@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -117,6 +117,7 @@ class FoldState:
     place: int = 0  # position of the next estimator on the path
     fold_inputs: FoldInputs | None = None
     last: DualMachine | TrainedLinearMachine | None = None
+    shared: dict[Any, Any] = field(default_factory=dict)  # what the fits of an approximate machine share
     in_single: bool = True  # whether single precision has been sufficient so far
 
 

@@ -328,7 +328,7 @@ def _end_of(machine: Any) -> tuple[Status, float, int] | None:
     """
     if isinstance(machine, WithoutRows):
         return *machine.ended, int(machine.ended[0] is not Status.OPTIMAL)
-    if isinstance(machine, DualMachine):
+    if isinstance(machine, DualMachine) and not hasattr(machine, "approximation_"):
         solutions = machine._solved()
         n_unfinished = sum(status is not Status.OPTIMAL for status in solutions.statuses)
         return worst_status(solutions.statuses), float(solutions.violations.max()), n_unfinished

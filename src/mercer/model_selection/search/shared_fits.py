@@ -35,6 +35,7 @@ from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.model_selection.search.sharing import (
     BY_STEPS,
+    BY_WAY,
     BY_WEIGHTS,
     FEW_PENALTIES,
     LINEAR,
@@ -211,6 +212,11 @@ class SharedFits:
             machine.callback = _Stop(self._ends, machine.callback)
         if hasattr(machine, "_search"):
             machine._search = self._ends
+        own_limit, is_approximate = getattr(machine, "memory_limit", None), fold_state.path.why_not == BY_WAY
+        if is_approximate:  # the features of all folds are there at the same time
+            machine._shared = fold_state.shared
+            limit = DEFAULT_MEMORY_LIMIT if own_limit is None else own_limit
+            machine.memory_limit = min(limit, self._limit // len(self._folds))
         folds, reason = self._folds, fold_state.path.why_not
         if type(estimator) in LINEAR and folds.params.keys() <= {"sample_weight"}:
             fitted = self._by_weights(estimator, fold_state)
@@ -223,6 +229,8 @@ class SharedFits:
         machine = machine_of(fitted)
         if hasattr(machine, "_search"):
             machine._search = None  # later fits of the machine do not belong to this search
+        if is_approximate:
+            machine._shared, machine.memory_limit = None, own_limit
         for name, value in limits.items():
             setattr(machine, name, value)
         return lambda: fitted, machine, None, reason

@@ -35,6 +35,8 @@ FEW_PENALTIES = (
     "kernel values are not shared, only solutions are: with so few penalties a matrix for each fold is slower"
 )
 
+BY_WAY = "an approximate machine is trained for each fold and penalty; with landmarks, penalties share the features"
+
 BY_WEIGHTS = "folds are weights of the rows of one table, and each setting starts at the solution of the last one"
 
 
@@ -43,6 +45,8 @@ def why_nothing_is_shared(estimator: Any, X: Any, fit_params: Mapping[str, Any])
     machine = machine_of(estimator)
     if type(machine) not in SHARING:
         return _why_not(type(machine))
+    if getattr(machine, "approximation", None) is not None:
+        return BY_WAY
     if remembers(estimator):
         return "a pipeline with a memory, with transform_input or of a class of its own shares nothing between fits"
     if not set(fit_params) <= {path_of(estimator) + "sample_weight"}:
