@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mercer import SVC, as_model, save_libsvm_data, save_libsvm_model, save_model
-from mercer.studies.files import atomic_write
-from mercer.studies.files.atomic_write import open_atomically
+from mercer.data.files import atomic_write
+from mercer.data.files.atomic_write import open_atomically
 
 pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
@@ -129,7 +129,7 @@ KILLED = """
 import os, sys, time
 if sys.argv[2] == "named" and hasattr(os, "O_TMPFILE"):
     del os.O_TMPFILE
-from mercer.studies.files.atomic_write import open_atomically
+from mercer.data.files.atomic_write import open_atomically
 with open_atomically(sys.argv[1], "w") as file:
     file.write("half")
     file.flush()

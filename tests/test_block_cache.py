@@ -18,17 +18,17 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from mercer.data.reading import ReadingOptions
-from mercer.data.table import TableError
-from mercer.studies.files.blocks import cache as cache_module
-from mercer.studies.files.blocks.cache import CacheError, block_cache
-from mercer.studies.files.blocks.checked_file import (
+from mercer.data.files.checked_file import (
     DamagedFileError,
     check_arrays,
     read_checked,
     read_slices,
     write_checked,
 )
+from mercer.data.reading import ReadingOptions
+from mercer.data.table import TableError
+from mercer.studies.files.blocks import cache as cache_module
+from mercer.studies.files.blocks.cache import CacheError, block_cache
 from mercer.studies.files.blocks.encoding import learn_encoding
 from mercer.studies.files.blocks.file_numbers import FileNumbers
 from mercer.studies.files.blocks.file_rows import FileRows

@@ -54,10 +54,10 @@ from mercer import (
     Spectrum,
 )
 from mercer.certificates.status import Status
+from mercer.data.files.atomic_write import open_atomically
 from mercer.data.frames import as_table
 from mercer.data.table import Table, TableError, TableWarning
 from mercer.kernels import Bilinear, Precomputed
-from mercer.studies.files.atomic_write import open_atomically
 from mercer.studies.models import archive, as_model, fit_model, manifest
 from mercer.studies.models.model_file import ModelFileError, load_model, save_model
 from mercer.studies.models.verification import verify

@@ -276,8 +276,9 @@ def test_ctrl_c_in_the_solver_leaves_a_machine(tmp_path):
 CHILD = """
 import sys
 from mercer import LinearSVC
+from mercer.data.files import checkpoint as states
 from mercer.studies.files.blocks import checkpoint
-checkpoint.SECONDS, checkpoint._SHARE = 0.0, 1e9
+states.SECONDS, states._SHARE = 0.0, 1e9
 save = checkpoint.Checkpoints.save
 def telling(self, machine, point):
     save(self, machine, point)

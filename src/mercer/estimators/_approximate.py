@@ -78,6 +78,11 @@ class Approximates(DualMachine):
             raise ValueError(
                 "an approximate machine needs a finite C, got C = inf: set a finite C or approximation=None."
             )
+        if control.checkpoint is not None:
+            raise ValueError(
+                "checkpoint= is for exact machines: an approximate one has no state that continues. Leave checkpoint "
+                "out, or set approximation=None."
+            )
         machine = way.train(task, control, self._shared)
         for name in _FITTED:
             self.__dict__.pop(name, None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -19,6 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds, check_whole
+from mercer.data.files import Checkpoint
+from mercer.data.files.checkpoint import digest_of, text_of
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
@@ -100,6 +103,25 @@ def _changed(current: Any, values: dict[str, Any]) -> Any:
     return other
 
 
+_OF_THE_RUN = ("callback", "max_iter", "max_seconds", "memory_limit", "n_jobs", "verbose", "warm_start")
+"""Parameters that decide how long a fit works and what it shows, but not its result."""
+
+
+def about_fit(machine: Any, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
+    """Return what decides the result of a fit, as JSON values: a checkpoint of anything else is refused."""
+    params = {
+        name: type(value).__name__ if isinstance(value, BaseEstimator) else text_of(value)
+        for name, value in machine.get_params().items()
+        if name.rpartition("__")[2] not in _OF_THE_RUN
+    }
+    return {
+        "work": "fit",
+        "estimator": type(machine).__name__,
+        "parameters": params,
+        "data": {"X": digest_of(X), "y": digest_of(y), "sample_weight": digest_of(sample_weight)},
+    }
+
+
 GO_ON = {
     Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
     Status.TIME_LIMIT: "Raise max_seconds, or fit again with warm_start=True to go on.",
@@ -122,9 +144,23 @@ class Iterated:
     _search: Interruption | None = None  # the interruption of the search that this fit belongs to
     _forecasts = True  # False for pilots, which do not forecast their own time
 
+    _checkpoint: Checkpoint | None = None  # that of the fit which is under way
+
     def _control(self) -> Control:
-        """Return the limits, the callback and the interruption of one fit."""
-        return Control(self._limits(), self._listener(), Interruption(self._search))
+        """Return the limits, the callback, the interruption and the checkpoint of one fit."""
+        return Control(self._limits(), self._listener(), Interruption(self._search), self._checkpoint)
+
+    @contextmanager
+    def _checkpointed(self, folder: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[None]:
+        """Have the fit write the points that it reaches into a folder, and continue from those in it."""
+        if folder is None:
+            yield
+            return
+        with Checkpoint.opened(folder, partial(about_fit, self, X, y, sample_weight)) as self._checkpoint:
+            try:
+                yield
+            finally:
+                del self._checkpoint
 
     def _limits(self) -> Limits:
         if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, WHOLE) or self.max_iter < -1:

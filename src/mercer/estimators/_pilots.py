@@ -125,6 +125,10 @@ def what_ends_in_time(machine: Any, made: Forecast, peak_bytes: int | None) -> s
     ways = list[str]()
     if seconds is not None and made.seconds > seconds:
         ways.append(f"about {made.rows_in(seconds):,} of the {made.n_rows:,} rows end in that time")
+    if "approximation" in machine.get_params(deep=False):
+        ways.append(
+            "approximation='landmarks' takes time in proportion to the rows, and proves how far it is from the optimum"
+        )
     if (linear := _LINEAR.get(type(machine).__name__)) is not None and not _is_structured(machine):
         ways.append(f"{linear} takes time and memory in proportion to the rows")
     text = "; ".join(ways)

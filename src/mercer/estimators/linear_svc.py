@@ -17,7 +17,7 @@ from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_penalty
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.solvers import Control, Progress
-from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows, solve
+from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows, solve_one
 from mercer.specs import ForJointLinearSVC, ForLinearSVC
 
 _LOSSES = ("hinge", "squared_hinge")
@@ -215,7 +215,7 @@ class LinearSVC(ByScores, FitsFiles):
         self.warm_start = warm_start
         self.l1_ratio = l1_ratio
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> LinearSVC:
         """Train the machine.
 
         Parameters
@@ -227,6 +227,10 @@ class LinearSVC(ByScores, FitsFiles):
             Labels of at least two classes.
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -243,20 +247,21 @@ class LinearSVC(ByScores, FitsFiles):
         MemoryError
             If `memory_limit` is less than what a copy of `X`, or the least memory of the solver, needs.
         """
-        spec, control = self._asked(), self._control()
-        table = read_linear_table(self, X, reset=True, y=y)
-        labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
-        codes = labels.codes.astype(np.float64)
-        rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
-        if self.multi_class == _JOINT:
-            return self._train_jointly(spec, rows, labels, table, control)
-        problems = self._problems(spec, rows, labels)
-        solutions = self._solve(problems, control)
-        self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
-        self._used_rows = labels.rows
-        self._store(problems, solutions, table)
-        self._warn()
-        return self
+        with self._checkpointed(checkpoint, X, y, sample_weight):
+            spec, control = self._asked(), self._control()
+            table = read_linear_table(self, X, reset=True, y=y)
+            labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
+            codes = labels.codes.astype(np.float64)
+            rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
+            if self.multi_class == _JOINT:
+                return self._train_jointly(spec, rows, labels, table, control)
+            problems = self._problems(spec, rows, labels)
+            solutions = self._solve(problems, control)
+            self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
+            self._used_rows = labels.rows
+            self._store(problems, solutions, table)
+            self._warn()
+            return self
 
     def _train_jointly(
         self, spec: ForLinearSVC, rows: TableRows, labels: Labels, table: LinearTable, control: Control
@@ -266,7 +271,7 @@ class LinearSVC(ByScores, FitsFiles):
             rows, labels.classes.size, spec.C, spec.scaling * spec.bias, class_weights=labels.class_weight
         )
         start = self._starts([problem])[0]
-        solution = solve(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        solution = solve_one(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         normals, biases = problem.split(solution.w)
         if labels.classes.size == 2:
             normals, biases = np.diff(normals, axis=0), np.diff(biases)

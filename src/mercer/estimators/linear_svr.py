@@ -155,7 +155,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
         self.warm_start = warm_start
         self.l1_ratio = l1_ratio
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> LinearSVR:
         """Train the machine.
 
         Parameters
@@ -166,6 +166,10 @@ class LinearSVR(RegressorMixin, FitsFiles):
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -180,19 +184,20 @@ class LinearSVR(RegressorMixin, FitsFiles):
         TypeError
             If `y` holds dates or times.
         """
-        spec, control = self._asked(), self._control()
-        table = read_linear_table(self, X, reset=True, y=y)
-        weights = check_sample_weight(sample_weight, table.values.shape[0])
-        if not weights.any():
-            raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
-        targets = check_targets(y)
-        refuse_large_targets(targets)
-        problems = self._problems(spec, TableRows(table.values, targets, weights, table.squares), None)
-        solutions = self._solve(problems, control)
-        self.spec_, self._used_rows = spec, np.flatnonzero(weights)
-        self._store(problems, solutions, table)
-        self._warn()
-        return self
+        with self._checkpointed(checkpoint, X, y, sample_weight):
+            spec, control = self._asked(), self._control()
+            table = read_linear_table(self, X, reset=True, y=y)
+            weights = check_sample_weight(sample_weight, table.values.shape[0])
+            if not weights.any():
+                raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+            targets = check_targets(y)
+            refuse_large_targets(targets)
+            problems = self._problems(spec, TableRows(table.values, targets, weights, table.squares), None)
+            solutions = self._solve(problems, control)
+            self.spec_, self._used_rows = spec, np.flatnonzero(weights)
+            self._store(problems, solutions, table)
+            self._warn()
+            return self
 
     def _asked(self) -> ForLinearSVR:
         """Check the parameters, and return the specification of the problem."""

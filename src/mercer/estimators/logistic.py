@@ -20,7 +20,7 @@ from mercer.estimators._linear_rows import LinearTable, read_linear_table
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByLikelihood
 from mercer.solvers import Control, Progress
-from mercer.solvers.rows import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve
+from mercer.solvers.rows import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve, solve_one
 from mercer.specs import ForLogisticRegression
 
 _SCHEMES = ("softmax", "ovr", "multinomial", "auto")
@@ -179,7 +179,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         self.memory_limit = memory_limit
         self.callback = callback
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> LogisticRegression:
         """Train the machine.
 
         Parameters
@@ -190,6 +190,10 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors of the loss by row, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -204,19 +208,20 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         MemoryError
             If `memory_limit` is less than what a copy of `X`, or the least memory of the solver, needs.
         """
-        spec, control = self._asked(), self._control()
-        table = read_linear_table(self, X, reset=True, y=y)
-        labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
-        _refuse_many_columns(table.values.shape[1])
-        codes = labels.codes.astype(np.float64)
-        rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
-        if labels.classes.size > 2 and self.multi_class != "ovr":
-            self._train_jointly(replace(spec, joint=True), rows, labels, table, control)
-        else:
-            self._train_each(spec, rows, labels, table, control)
-        self.classes_, self.class_weight_, self._used_rows = labels.classes, labels.class_weight, labels.rows
-        self._warn()
-        return self
+        with self._checkpointed(checkpoint, X, y, sample_weight):
+            spec, control = self._asked(), self._control()
+            table = read_linear_table(self, X, reset=True, y=y)
+            labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
+            _refuse_many_columns(table.values.shape[1])
+            codes = labels.codes.astype(np.float64)
+            rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
+            if labels.classes.size > 2 and self.multi_class != "ovr":
+                self._train_jointly(replace(spec, joint=True), rows, labels, table, control)
+            else:
+                self._train_each(spec, rows, labels, table, control)
+            self.classes_, self.class_weight_, self._used_rows = labels.classes, labels.class_weight, labels.rows
+            self._warn()
+            return self
 
     def _train_jointly(
         self, spec: ForLogisticRegression, rows: TableRows, labels: Labels, table: LinearTable, control: Control
@@ -224,7 +229,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         """Train one machine for all classes together."""
         problem = spec.softmax_problem(rows, labels.classes.size, labels.class_weight)
         start = self._starts([problem])[0]
-        solution = solve(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        solution = solve_one(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         self.spec_ = spec
         self._hold(*problem.split(solution.w), LinearSolutions([solution]), rows, table)
 

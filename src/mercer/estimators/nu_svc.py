@@ -173,7 +173,7 @@ class NuSVC(MarginClassifier):
         self.calibration = calibration
         self.calibration_values = calibration_values
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> NuSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, checkpoint: Any = None) -> NuSVC:
         """Train the machine.
 
         Parameters
@@ -187,6 +187,10 @@ class NuSVC(MarginClassifier):
         groups : array-like of shape (n,), optional
             Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
             that keep each group together. Groups change nothing else.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -198,7 +202,7 @@ class NuSVC(MarginClassifier):
         ValueError
             If `nu` is infeasible (the message names the largest feasible value), and as in :meth:`SVC.fit`.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
             nu = check_share("nu", self.nu, 1.0)
 
             def duals(labels: Labels) -> Duals:

@@ -120,7 +120,7 @@ class NuSVR(VectorRegressor):
         self.n_jobs = n_jobs
         self.callback = callback
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> NuSVR:
         """Train the machine.
 
         Parameters
@@ -131,6 +131,10 @@ class NuSVR(VectorRegressor):
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -142,7 +146,7 @@ class NuSVR(VectorRegressor):
         ValueError, TypeError
             See :meth:`SVR.fit`.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
             C, nu = check_finite_penalty(self.C), check_share("nu", self.nu, 1.0)
             self._train(X, y, sample_weight, specs.ForNuSVR(C=C, nu=nu))
             self.epsilon_ = problems.half_width(self._solutions[0].multipliers)

@@ -168,7 +168,7 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
         self.callback = callback
         self.approximation = approximation
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> OneClassSVM:
         """Train the machine.
 
         Parameters
@@ -178,6 +178,10 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
         y : ignored
         sample_weight : array-like of shape (n,), optional
             How often each row counts, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -191,7 +195,7 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
             overflow.
         """
         del y
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._checkpointed(checkpoint, X, None, sample_weight):
             nu = check_share("nu", self.nu, 1.0)
             share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
             machine_spec = specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)

@@ -108,7 +108,7 @@ class QuantileSVR(VectorRegressor):
         self.n_jobs = n_jobs
         self.callback = callback
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantileSVR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> QuantileSVR:
         """Train the machine.
 
         Parameters
@@ -119,6 +119,10 @@ class QuantileSVR(VectorRegressor):
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -130,7 +134,7 @@ class QuantileSVR(VectorRegressor):
         ValueError, TypeError
             See :meth:`SVR.fit`.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
             C, level = check_finite_penalty(self.C), check_quantile(self.quantile)
             self._train(X, y, sample_weight, specs.ForQuantileSVR(C=C, quantile=level))
             return self

@@ -296,7 +296,7 @@ class SVC(ApproximatesClasses, ChangesRows):
         self.calibration_values = calibration_values
         self.approximation = approximation
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> SVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, checkpoint: Any = None) -> SVC:
         """Train the machine.
 
         Parameters
@@ -313,6 +313,10 @@ class SVC(ApproximatesClasses, ChangesRows):
         groups : array-like of shape (n,), optional
             Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
             that keep each group together. Groups change nothing else.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -335,7 +339,7 @@ class SVC(ApproximatesClasses, ChangesRows):
         rows and the kernel is not proved to be positive semidefinite, it is checked; this costs n² additional kernel
         values and n³/3 multiplications.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
             C, machine_spec = self._asked()
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias)
             self._begin(C, machine_spec)

@@ -140,7 +140,7 @@ class SVDD(NoveltyDetector):
         self.n_jobs = n_jobs
         self.callback = callback
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> SVDD:
         """Find the ball.
 
         Parameters
@@ -150,6 +150,10 @@ class SVDD(NoveltyDetector):
         y : ignored
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -163,7 +167,7 @@ class SVDD(NoveltyDetector):
             is negative, or kernel values overflow.
         """
         del y
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._checkpointed(checkpoint, X, None, sample_weight):
             given = None if self.C is None else check_penalty(self.C)
 
             def asked(weights: FloatArray) -> specs.ForSVDD:

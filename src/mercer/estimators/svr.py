@@ -167,7 +167,7 @@ class SVR(ApproximatesOneMachine, ChangesRows, VectorRegressor):
         self.callback = callback
         self.approximation = approximation
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> SVR:
         """Train the machine.
 
         Parameters
@@ -178,6 +178,10 @@ class SVR(ApproximatesOneMachine, ChangesRows, VectorRegressor):
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored.
+        checkpoint : str or PathLike, optional
+            Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
+            the same call continues from there. The certificate is computed again from the data. A folder that belongs
+            to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
 
         Returns
         -------
@@ -192,7 +196,7 @@ class SVR(ApproximatesOneMachine, ChangesRows, VectorRegressor):
         TypeError
             If `y` holds dates or times.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
             machine_spec, way = self._asked(), self._way()
             if way is None:
                 self._train(X, y, sample_weight, machine_spec)

@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import has_fit_parameter
 
 from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_choice, check_seconds
+from mercer.data.files import Checkpoint
 from mercer.data.result import Result
 from mercer.data.user_warnings import warn_user
 from mercer.estimators import LinearSVC, LogisticRegression
+from mercer.estimators._base import about_fit
 from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.gram import Gram
 from mercer.model_selection.copies import warn_of_copies
@@ -163,6 +166,7 @@ def leave_one_out(
     max_seconds: float | None = None,
     verbose: int = 0,
     callback: Callable[[StageProgress], object] | None = None,
+    checkpoint: Any = None,
 ) -> LeaveOneOut:
     """Return the leave-one-out value of every row: its decision value by the machine trained without it.
 
@@ -191,6 +195,9 @@ def leave_one_out(
     callback : callable, optional
         Called with a :class:`mercer.solvers.StageProgress` about every 50 ms, in hundredths of the work;
         a true value that it returns ends the pass.
+    checkpoint : str or PathLike, optional
+        Folder where the values of finished rows are written, every few seconds. If the process is killed, the same call
+        continues with the other rows. A folder that belongs to other data, parameters or another version is refused.
 
     Returns
     -------
@@ -260,9 +267,14 @@ def leave_one_out(
     check_seconds(max_seconds)
     check_callback(callback)
     warn_of_copies(X)
-    return values_without_each_row(
-        estimator, X, y, sample_weight, what=what, max_seconds=max_seconds, verbose=verbose, callback=callback
-    )
+    limits: dict[str, Any] = {"max_seconds": max_seconds, "verbose": verbose, "callback": callback}
+    with Checkpoint.opened(checkpoint, lambda: _about(estimator, X, y, sample_weight, what)) as states:
+        return values_without_each_row(estimator, X, y, sample_weight, what=what, checkpoint=states, **limits)
+
+
+def _about(estimator: Any, X: Any, y: Any, sample_weight: Any, what: str) -> dict[str, Any]:
+    """Return what decides the values, as JSON values: a checkpoint of anything else is refused."""
+    return about_fit(estimator, X, y, sample_weight) | {"work": "leave_one_out", "what": what}
 
 
 def values_without_each_row(
@@ -275,12 +287,15 @@ def values_without_each_row(
     max_seconds: float | None,
     verbose: int = 0,
     callback: Callable[[StageProgress], object] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> LeaveOneOut:
     """Return what `leave_one_out` returns, for parameters that were checked and rows whose copies were looked for."""
     began = time.perf_counter()
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     grams: list[Gram] = []
     machine = clone(estimator)
+    if checkpoint is not None and has_fit_parameter(machine, "checkpoint"):
+        given["checkpoint"] = checkpoint.folder / "fit"
     machine._take_gram = grams.append
     if isinstance(machine, TrainedLinearMachine):
         machine.set_params(tol=_gap_of(machine))
@@ -304,11 +319,13 @@ def values_without_each_row(
     with Interruption() as interruption, reported(verbose, callback) as report:
         monitor = PassMonitor(interruption, max_seconds, report)
         if isinstance(machine, TrainedLinearMachine):
-            result = _of_linear(machine, np.ravel(y), fit_seconds, monitor)
+            result = _of_linear(machine, np.ravel(y), fit_seconds, monitor, checkpoint)
         else:
             targets = y if y is None else np.ravel(y)
             matrix = grams[-1].afresh()
-            result = _followed(machine, matrix, targets, fit_seconds, monitor, errors_only=what == "errors")
+            result = _followed(
+                machine, matrix, targets, fit_seconds, monitor, errors_only=what == "errors", checkpoint=checkpoint
+            )
     if result.stopped:
         warn_user(
             f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
@@ -325,11 +342,15 @@ def _gap_of(machine: TrainedLinearMachine) -> float:
 
 
 def _of_linear(
-    machine: TrainedLinearMachine, y: npt.NDArray[Any], fit_seconds: float, monitor: PassMonitor
+    machine: TrainedLinearMachine,
+    y: npt.NDArray[Any],
+    fit_seconds: float,
+    monitor: PassMonitor,
+    checkpoint: Checkpoint | None,
 ) -> LeaveOneOut:
     """Return the result of a linear machine that sweeps over rows."""
     began = time.perf_counter()
-    result = linear_left_out(machine._solutions, monitor, machine.tol, machine.n_jobs)
+    result = linear_left_out(machine._solutions, monitor, machine.tol, machine.n_jobs, checkpoint)
     raw, wrong = result.raw, None
     is_known: BoolArray = np.isfinite(raw.sum(axis=1))
     trained = ~(result.rule == "not trained on").all(axis=1)
@@ -362,7 +383,14 @@ def _of_linear(
 
 
 def _followed(
-    machine: Any, full_gram: Gram, y: Any, fit_seconds: float, monitor: PassMonitor, *, errors_only: bool
+    machine: Any,
+    full_gram: Gram,
+    y: Any,
+    fit_seconds: float,
+    monitor: PassMonitor,
+    *,
+    errors_only: bool,
+    checkpoint: Checkpoint | None,
 ) -> LeaveOneOut:
     """Return the result of a machine whose solutions are followed while a row is removed."""
     began = time.perf_counter()
@@ -384,6 +412,7 @@ def _followed(
         rows,
         wanted=rules.open_rows if rules is not None and errors_only else None,
         check=monitor.raise_if_stopped,
+        checkpoint=checkpoint,
     )
     drive(one_by_one.steps(), monitor)
     raw, rule, solutions = one_by_one.result()

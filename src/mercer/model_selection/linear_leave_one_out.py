@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ from scipy.linalg import cho_solve
 
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
+from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
 from mercer.gram.factorisation import cholesky
 from mercer.gram.rows.sweeps import add_gram, times
 from mercer.solvers import Control, Limits
@@ -20,6 +23,8 @@ from mercer.solvers.rows import Bias, LinearProblem, LinearSolution, Logistic, T
 from mercer.solvers.rows.costs import MOST_COLUMNS
 from mercer.solvers.rows.free_bias import best_changes, middle_change
 
+_STATE = "rows"
+_OPEN = "unknown"  # the rule of a row whose value is not found yet
 _TOGETHER = 64  # rows whose values are found together
 _ONE_MORE_STEP = 1e-3  # factor of the gap with logistic loss: near the optimum a Newton step doubles the digits
 _LEFT = 1e-6  # of a curvature; what may remain of 1 - c h'H^-1 h before the formula loses its digits
@@ -43,7 +48,11 @@ class LinearLeftOut(NamedTuple):
 
 
 def linear_left_out(
-    solutions: tuple[LinearSolution, ...], monitor: PassMonitor, tol_gap: float, n_jobs: int | None
+    solutions: tuple[LinearSolution, ...],
+    monitor: PassMonitor,
+    tol_gap: float,
+    n_jobs: int | None,
+    checkpoint: Checkpoint | None = None,
 ) -> LinearLeftOut:
     """Return the value of every row by the machines that are trained without it.
 
@@ -55,6 +64,8 @@ def linear_left_out(
     tol_gap : float
         Relative gap of refits.
     n_jobs : int or None
+    checkpoint : Checkpoint, optional
+        Where finished rows are written, and from where they are taken.
 
     Notes
     -----
@@ -66,19 +77,46 @@ def linear_left_out(
     """
     problems = [one.certificate.evidence.problem for one in solutions]
     n = problems[0].rows.n
-    raw, rule = np.full((n, len(solutions)), np.nan), np.full((n, len(solutions)), "unknown", dtype="<U21")
+    raw, rule = np.full((n, len(solutions)), np.nan), np.full((n, len(solutions)), _OPEN, dtype="<U21")
     worst = max(one.certificate.relative_gap for one in solutions)
+    before = None if checkpoint is None else checkpoint.load(_STATE, partial(_read, shape=raw.shape))
+    if before is not None:
+        raw[:], rule[:] = before.raw, before.rule
+        worst = max(worst, before.violation)
+
+    def state() -> State:
+        names, codes = np.unique(rule, return_inverse=True)
+        header = {"violation": worst, "rules": names.tolist()}
+        return header, {"raw": np.where(np.isnan(raw), 0.0, raw), "rule": codes.reshape(rule.shape).astype(np.int32)}
+
+    save = (lambda _: None) if checkpoint is None else checkpoint.after_step(_STATE)
 
     def steps() -> Iterator[float]:
         nonlocal worst
         for column, (problem, solution) in enumerate(zip(problems, solutions, strict=True)):
             rows = _Rows(problem, solution, raw[:, column], rule[:, column], monitor)
             for share in rows.passes(tol_gap, n_jobs):
+                worst = max(worst, rows.violation)
+                save(state)
                 yield (column + share) / len(solutions)
             worst = max(worst, rows.violation)
 
     drive(steps(), monitor)
+    if checkpoint is not None:
+        checkpoint.store(_STATE, state)
     return LinearLeftOut(raw, rule, worst)
+
+
+def _read(path: Path, shape: tuple[int, ...]) -> LinearLeftOut:
+    """Return the rows in a file of an earlier pass."""
+    header, arrays = read_checked(path)
+    try:
+        names, codes, raw = np.array(header["rules"], dtype="<U21"), arrays["rule"], arrays["raw"]
+        if codes.shape != shape or raw.shape != shape or not 0 <= codes.min() <= codes.max() < len(names):
+            raise DamagedFileError("its rows are not those of this machine")
+        return LinearLeftOut(np.where(names[codes] == _OPEN, np.nan, raw), names[codes], float(header["violation"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(f"its header is invalid: {error}") from error
 
 
 class _Rows:

@@ -190,13 +190,8 @@ def plan(
 
     if work == "leave_one_out":
         require_followed(estimator)
-    growth = (
-        LEAVE_ONE_OUT
-        if work == "leave_one_out"
-        else LINEAR_FIT
-        if isinstance(machine, TrainedLinearMachine)
-        else KERNEL_FIT
-    )
+    is_linear = isinstance(machine, TrainedLinearMachine) or getattr(machine, "approximation", None) is not None
+    growth = LEAVE_ONE_OUT if work == "leave_one_out" else LINEAR_FIT if is_linear else KERNEL_FIT
     began = time.perf_counter()
     with Interruption() as interruption:
         chosen = None if is_search else _choice(estimator, X, y, sample_weight)
@@ -233,6 +228,8 @@ def _choice(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[str, st
     names = machine.get_params(deep=False)
     if "max_iter" not in names or not hasattr(machine, "_control"):
         return "", ""
+    if getattr(machine, "approximation", None) is not None:
+        return "approximate", f"approximation={machine.approximation!r} is set"
     none = {"max_iter": 0, "callback": None, "verbose": 0, "warm_start": False, "probability": False}
     path = path_of(estimator)
     asked = clone(estimator).set_params(**{path + name: value for name, value in none.items() if name in names})

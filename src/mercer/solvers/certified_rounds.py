@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic
 
 import numpy as np
@@ -40,6 +40,7 @@ def solve_certified(
     control: Control,
     start: FloatArray | None = None,
     before: Evaluation | None = None,
+    after_step: Callable[[Callable[[], FloatArray]], None] | None = None,
 ) -> Solution:
     """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
 
@@ -59,6 +60,8 @@ def solve_certified(
         Its interruption is entered by the caller, so that one Ctrl-C stops all machines of a fit.
     before : Evaluation, optional
         The evaluation of `start`, a feasible point, whose gradient is then known.
+    after_step : callable, optional
+        Called after each part of the work with a function that returns the point reached, as for a checkpoint.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def solve_certified(
     ValueError
         If kernel values overflow.
     """
-    rounds = _Rounds(solver, problem, gram, control, start, before)
+    rounds = _Rounds(solver, problem, gram, control, start, before, after_step)
     return rounds.solution(drive(rounds.steps(), rounds.monitor), reason)
 
 
@@ -89,7 +92,9 @@ class _Rounds(Generic[StateT]):
         control: Control,
         start: FloatArray | None,
         before: Evaluation | None,
+        after_step: Callable[[Callable[[], FloatArray]], None] | None,
     ) -> None:
+        self._after_step = after_step
         self.monitor, self._values_before = SolverMonitor(control), gram.n_values
         self._solver, self._problem, self._gram, self._control = solver, problem, gram, control
         self._limits, self._start, self._before = control.limits, start, before
@@ -110,6 +115,8 @@ class _Rounds(Generic[StateT]):
             solver.refresh(state, self._before.gradient, self._tol)
         while True:
             for _ in solver.steps(state):
+                if self._after_step is not None:
+                    self._after_step(lambda: state.beta)
                 yield Step(state.n_iter, state.violation, state.dual)
             state.finished = True
             yield Step(state.n_iter, state.violation, state.dual)

@@ -8,6 +8,7 @@ from typing import final
 
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
+from mercer.data.files import Checkpoint
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.solver import Callback, Progress
 
@@ -30,6 +31,8 @@ class Control:
     interruption : Interruption, optional
         The request to stop, by Ctrl-C or by the caller. A caller that enters it stops more than one solver by one
         Ctrl-C.
+    checkpoint : Checkpoint, optional
+        Folder where solvers write the points that they have reached, and from which they continue.
 
     Examples
     --------
@@ -41,6 +44,7 @@ class Control:
     limits: Limits = field(default_factory=Limits)
     callback: Callback | None = None
     interruption: Interruption = field(default_factory=Interruption)
+    checkpoint: Checkpoint | None = None
 
     def with_limits(self, limits: Limits) -> Control:
         """Return the control with other limits."""

@@ -22,6 +22,7 @@ from mercer.solvers.dual.hard_margin import HardMargin
 from mercer.solvers.dual.in_memory_problems import InMemoryProblems, takes_matrices_in_memory
 from mercer.solvers.dual.in_memory_rounds import InMemorySolver
 from mercer.solvers.dual.small_problems import SmallProblems, are_small, takes_kernel
+from mercer.solvers.dual.states import PointsOf
 from mercer.solvers.dual.working_set import WorkingSetSolver
 from mercer.solvers.dual.working_set_sizes import WHOLE_PROBLEM, uses_whole_matrix, whole_matrix_reason
 from mercer.solvers.loop import SolverMonitor
@@ -288,15 +289,20 @@ class _Several:
         gram = _view(self.gram, self.parts, self.pairs[number].tolist())
         solver, reason = select_solver(problem, gram, before)
         control = control.after(self.monitor.seconds, 0 if earlier is None else earlier.n_iter)
+        saved = PointsOf(control.checkpoint, number, problem.n)
+        start = saved.load() if start is None else start
         start = start if earlier is None or _is_worse_than_zero(earlier, problem) else earlier.beta
         if isinstance(solver, HardMargin):
             solution = solver.solve(problem, gram, reason, control=control, start=start)
         else:
             asked: Solver[Any] = solver
-            solution = solve_certified(asked, reason, problem, gram, control=control, start=start)
+            solution = solve_certified(
+                asked, reason, problem, gram, control=control, start=start, after_step=saved.after_step
+            )
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
+        saved.store(solution.beta)
         self.solutions[number] = replace(solution, limits=self.limits)  # the limits of all problems together
 
     def _report_each(

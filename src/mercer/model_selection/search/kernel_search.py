@@ -17,14 +17,17 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
+from mercer.data.files import Checkpoint
+from mercer.data.files.checkpoint import digest_of, text_of
 from mercer.data.mixed_rows import table_of_columns
 from mercer.data.offered import offered_if
 from mercer.data.result import frame_of
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._base import about_fit
 from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
 from mercer.estimators._probabilities import HasProbabilities
@@ -297,13 +300,17 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         except ValueError as error:
             raise NoGridError(str(error)) from error
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> KernelSearchCV:
+    def fit(self, X: Any, y: Any = None, *, checkpoint: Any = None, **params: Any) -> KernelSearchCV:
         """Try every setting on every fold, and train the best one on all rows.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p), or what else the estimator takes
         y : array-like of shape (n,), optional
+        checkpoint : str or PathLike, optional
+            Folder where results of finished settings are written, every half second at most. If the process is killed,
+            the same call continues with the other settings. A folder that belongs to other data, folds, parameters or
+            another version is refused. It is kept after the search: delete it then.
         **params
             As for GridSearchCV: `groups` for the splitter, `sample_weight` for the estimator (and, with metadata
             routing, for every object that requests it).
@@ -319,7 +326,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
             If rows are judged by machines that have learnt from equal rows, and it is not by chance.
         """
         if asks_nothing(self):
-            asked = copy(self).set_params(**default_axes(self, X, y)).fit(X, y, **params)
+            asked = copy(self).set_params(**default_axes(self, X, y)).fit(X, y, checkpoint=checkpoint, **params)
             self.__dict__.update({name: value for name, value in vars(asked).items() if name.endswith("_")})
             return self
         check_callback(self.callback)
@@ -357,21 +364,39 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
             warn_user(lacking, UserWarning)
         warn_of_copies(X, None if self._by_leave_one_out() else splits)
         hears = self.callback is not None or bool(vars(self).get("_skl_callbacks"))
-        with Interruption() as interruption, reported(self.verbose, self._heard if hears else None) as report:
-            self._report = report if self.verbose or hears else None
-            try:
-                self._search(X, y, splits, routed, scorers, metric, interruption)
-            finally:
-                del self._report
-        if self.refit:
-            began = time.perf_counter()
-            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            fit_params = routed.estimator.fit | _groups_of_probabilities(best, params.get("groups"))
-            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **fit_params)
-            self.refit_time_ = time.perf_counter() - began
-            if hasattr(best, "feature_names_in_"):
-                self.feature_names_in_ = best.feature_names_in_
+        about = partial(self._about, X, y, params, splits)
+        with Checkpoint.opened(checkpoint, about) as states:
+            with Interruption() as interruption, reported(self.verbose, self._heard if hears else None) as report:
+                self._report = report if self.verbose or hears else None
+                try:
+                    self._search(X, y, splits, routed, scorers, metric, interruption, states)
+                finally:
+                    del self._report
+            if self.refit:
+                self._fit_best(X, y, routed, params, states)
         return self
+
+    def _about(self, X: Any, y: Any, params: dict[str, Any], splits: list[tuple[Any, Any]]) -> dict[str, Any]:
+        """Return what decides the results, as JSON values: a checkpoint of anything else is refused."""
+        about = about_fit(self, X, y, params.get("sample_weight"))
+        others = {name: value for name, value in params.items() if name != "sample_weight"}
+        return about | {"work": "search", "splits": digest_of([splits, others])}
+
+    def _fit_best(self, X: Any, y: Any, routed: Any, params: dict[str, Any], states: Checkpoint | None) -> None:
+        """Train the best machine on all rows."""
+        began = time.perf_counter()
+        best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+        fit_params = routed.estimator.fit | _groups_of_probabilities(best, params.get("groups"))
+        machine = machine_of(best)
+        is_exact = getattr(machine, "approximation", None) is None
+        if states is not None and is_exact and has_fit_parameter(machine, "checkpoint"):
+            fit_params |= {
+                f"{path_of(best)}checkpoint": states.folder / f"best-{digest_of(text_of(self.best_params_))}"
+            }
+        self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **fit_params)
+        self.refit_time_ = time.perf_counter() - began
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
 
     def to_frame(self) -> Any:
         """Return `cv_results_` as a data frame of pandas, or of polars: a row for each setting, the best first.
@@ -463,6 +488,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         scorers: Any,
         metric: Any,
         interruption: Interruption,
+        states: Checkpoint | None,
     ) -> None:
         """Try the settings on the folds, and store the results."""
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
@@ -478,7 +504,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         if zooms(self):
             more = Zoom(self, X, y, self._deciding_score(metric))
         candidates = settings_of(self.grid) if more is None else listed(more(None))
-        rules: dict[str, Any] = {"more": more, "estimator": judged}
+        rules: dict[str, Any] = {"more": more, "estimator": judged, "checkpoint": states}
         if self.early_stopping is not None:
             rules["largest"] = rules_of_race(self, scorers, metric)[1]
         if self.rounds is not None:

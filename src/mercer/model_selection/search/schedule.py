@@ -14,8 +14,10 @@ from sklearn.exceptions import FitFailedWarning
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.certificates.status import StoppedError
+from mercer.data.files import Checkpoint
 from mercer.data.user_warnings import warn_user
 from mercer.model_selection.search.cv_results import SettingResults
+from mercer.model_selection.search.finished import FinishedSettings, Tried
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.racing import (
@@ -33,7 +35,7 @@ from mercer.model_selection.search.row_rules import (
     rows_in_time,
     worse_than_best,
 )
-from mercer.model_selection.search.scored_fits import PrefittedSearchCV
+from mercer.model_selection.search.scored_fits import PrefittedSearchCV, named
 from mercer.model_selection.search.search_clock import SearchClock
 from mercer.model_selection.search.search_parameters import Search
 from mercer.model_selection.search.settings import equal_values, heads_of, listed
@@ -79,6 +81,8 @@ class Schedule:
         Returns further settings to try, by the results so far.
     estimator : estimator, optional
         What takes the place of the estimator of the search.
+    checkpoint : Checkpoint, optional
+        Where the results of finished settings are written, and from where they are taken.
 
     Attributes
     ----------
@@ -104,7 +108,9 @@ class Schedule:
         largest: float | None = None,
         more: Callable[[dict[str, Any]], Any] | None = None,
         estimator: Any = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
+        self._finished = FinishedSettings(checkpoint)
         self.search, self.fits_of, self.routed = search, fits_of, routed
         self.metric, self.follows = metric, follows
         self.results = SettingResults(len(splits))
@@ -197,6 +203,16 @@ class Schedule:
 
     def _try(self, places: IndexArray, first: int, last: int, n_rows: int) -> None:
         """Try some settings on some folds, and store their scores."""
+        places, before, results = self._finished.split(
+            places, self.results.candidates, lambda place: Tried(place, first, last, n_rows)
+        )
+        if before.size:
+            self.results.names = self.results.names or self._finished.names
+            self.multimetric_ = self._finished.is_multimetric
+            self.results.store(results, before, first, last, n_rows)
+            self._reasons.setdefault("the checkpoint had the results of settings")
+        if not places.size:
+            return
         splits, table, targets, routed = self._part
         if (first, last) not in self._fits:
             self._fits[first, last] = self.fits_of(table, targets, splits[first:last], fit_params=routed.estimator.fit)
@@ -211,6 +227,7 @@ class Schedule:
             self.estimator,
             clock=SearchClock(last - first) if by_looks else self._clock,
             numbers=places.tolist(),
+            after_part=self._after_part(places, first, last, n_rows),
         )
         try:
             prefitted.fit(table, targets)
@@ -231,10 +248,26 @@ class Schedule:
         prefitted.warn_of_failures()
         tried, results = prefitted.results_of_tried()
         if not self.results.names:
-            self.results.names = [name for name in prefitted.cv_results_ if not name.startswith("param_")]
+            self.results.names = named(prefitted.cv_results_)
             if self.metric and f"mean_test_{self.metric}" not in results:
                 raise ValueError(NO_METRIC.format(self.follows, self.search.refit))
         self.results.store(results, places[tried], first, last, n_rows)
+        self._remember(places[tried], (first, last, n_rows), results, self.results.names)
+
+    def _after_part(self, places: IndexArray, first: int, last: int, n_rows: int) -> Any:
+        """Return the function that writes the results of a list of settings now and then."""
+
+        def remember(so_far: Callable[[], tuple[list[int], dict[str, Any], list[str]]]) -> None:
+            if self._finished.is_due:
+                tried, results, names = so_far()
+                self._remember(places[tried], (first, last, n_rows), results, names)
+
+        return remember
+
+    def _remember(
+        self, places: IndexArray, part: tuple[int, int, int], results: dict[str, Any], names: list[str]
+    ) -> None:
+        self._finished.add([Tried(place, *part) for place in places.tolist()], self.results.candidates, results, names)
 
     @property
     def _open(self) -> BoolArray:

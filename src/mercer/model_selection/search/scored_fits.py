@@ -63,11 +63,12 @@ class PrefittedSearchCV(BaseSearchCV):
         *,
         clock: SearchClock,
         numbers: Sequence[int],
+        after_part: Callable[[Callable[[], tuple[list[int], dict[str, Any], list[str]]]], None] | None = None,
     ) -> None:
         self._asked = search.estimator if estimator is None else estimator
         self.search, self.fits, self.candidates, self.splits = search, fits, candidates, splits
         self.heads = heads_of(candidates, path_of(search.estimator))
-        self.clock, self.numbers = clock, numbers
+        self.clock, self.numbers, self.after_part = clock, numbers, after_part
         self._of_folds: Any = getattr(search.scoring, "of_folds", None)
         self._noted: list[tuple[Any, Any, Any]] = []  # estimator, rows and targets of the last settings, by folds
         self._together: dict[tuple[int, str], Any] = {}  # scores of the folds, by setting and "test" or "train"
@@ -159,11 +160,13 @@ class PrefittedSearchCV(BaseSearchCV):
         self._errors += errors
         if len(errors) < len(made_all):
             self._made = iter(made_all)
-            evaluate_candidates([self.candidates[place] for place in made])
+            results = evaluate_candidates([self.candidates[place] for place in made])
             self._made = iter(())
             if self._of_folds is not None:
                 self._score_together(made)
             self._scored += made
+            if self.after_part is not None:
+                self.after_part(lambda: (*self.results_of_tried(results), named(results)))
         elif made and self.error_score == "raise":
             raise self._errors[0]
         for error in errors:
@@ -248,8 +251,11 @@ class PrefittedSearchCV(BaseSearchCV):
         if ends:
             self.fits.stop()
 
-    def results_of_tried(self) -> tuple[list[int], dict[str, Any]]:
-        """Return the places of the settings that were tried, and columns of scores, times and certificates."""
+    def results_of_tried(self, scored: dict[str, Any] | None = None) -> tuple[list[int], dict[str, Any]]:
+        """Return the places of the settings that were tried, and columns of scores, times and certificates.
+
+        `scored` are scikit-learn's results so far; by default those of all settings.
+        """
         tried = sorted(self._summaries)
         summaries = [self._summaries[place] for place in tried]
         results: dict[str, Any] = {
@@ -257,11 +263,11 @@ class PrefittedSearchCV(BaseSearchCV):
             "std_fit_time": np.array([summary.std_seconds for summary in summaries]),
         }
         rows = {place: row for row, place in enumerate(tried)}
-        scored = [rows[place] for place in self._scored]
-        for name, values in self.cv_results_.items():
+        of_scored = [rows[place] for place in self._scored]
+        for name, values in (self.cv_results_ if scored is None else scored).items():
             if name not in results and not name.startswith(("param", "rank_")):
                 results[name] = np.full(len(tried), self._of_failures(name))
-                results[name][scored] = values
+                results[name][of_scored] = values
         for (place, side), scores in self._together.items():
             for number, score in enumerate(scores):
                 results[f"split{number}_{side}_score"][rows[place]] = score
@@ -278,6 +284,11 @@ class PrefittedSearchCV(BaseSearchCV):
             return 0.0
         score = np.nan if self.error_score == "raise" else float(self.error_score)
         return score - score if name.startswith("std_") else score
+
+
+def named(results: dict[str, Any]) -> list[str]:
+    """Return the names of the columns of results, without those of parameters."""
+    return [name for name in results if not name.startswith("param_")]
 
 
 def _are_named(scoring: Any) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray, TextArray
+from mercer.data.files import Checkpoint
 from mercer.data.user_warnings import warn_user
 from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
 from mercer.problems import Problem
+from mercer.solvers.paths.loo_states import load_solved, name_of, state_of
 from mercer.solvers.paths.path_following import (
     LOOSE,
     NO_SUPPORT,
@@ -48,6 +51,8 @@ class LooPass:
         get NaN.
     check : callable, optional
         Function that is called within long parts of the work; an exception of it ends the work.
+    checkpoint : Checkpoint, optional
+        Where finished rows are written, and from where they are taken.
     """
 
     def __init__(
@@ -61,7 +66,9 @@ class LooPass:
         name: str = "leave_one_out",
         wanted: Chooser | None = None,
         check: Callable[[], None] = lambda: None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
         self.problems, self.starts, self.parts, self.full_gram, self.rows = problems, starts, parts, full_gram, rows
         self.name, self.wanted, self.check = name, wanted, check
         self.raw = np.full((full_gram.n, len(parts)), np.nan)
@@ -87,9 +94,18 @@ class LooPass:
         for column, full in enumerate(fulls):
             work = Following(full, self.wanted and self.wanted(full), check)
             self.works.append(work)
+            save = None
+            if self.checkpoint is not None:
+                work.solved.update(load_solved(self.checkpoint, column, full.problem.n))
+                save = self.checkpoint.after_step(name_of(column))
+            state = partial(state_of, work.solved)
             with blas_threads(full.problem.n**3 / 3):
                 for share in work.steps():
+                    if save is not None:
+                        save(state)
                     yield (column + share) / len(fulls)
+            if self.checkpoint is not None:
+                self.checkpoint.store(name_of(column), state)
             yield (column + 1) / len(fulls)
 
     def result(self) -> tuple[FloatArray, TextArray, list[Followed]]:

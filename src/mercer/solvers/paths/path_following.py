@@ -182,13 +182,13 @@ class Following:
         if self.extended is not None:
             yield from self.extended.run(self.wanted, TIGHT * full.scale)
             return
-        if not self.wanted_support().size:
+        if not self._open_support().size:
             return
         own_gram = self.gram if problem.rows is None else self.gram.restrict(problem.rows)
         tableau = Tableau.of(problem, own_gram, full.beta, full.gradient, self.check)
         self.beta = tableau.beta
         self.gradient = full.gradient if full.is_loose else tableau.gradient
-        support, shares = self.wanted_support(), total_shares(problem)
+        support, shares = self._open_support(), total_shares(problem)
         passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, self.solved, self.check)
         try:
             yield from passes.run(support)
@@ -233,6 +233,11 @@ class Following:
         """Return the variables whose removal changes the solution and whose values are wanted."""
         support = self.support()
         return support[np.isin(rows_of(self.problem)[support], self.wanted)]
+
+    def _open_support(self) -> IndexArray:
+        """Return those of :meth:`wanted_support` whose values were not found by an earlier pass."""
+        support = self.wanted_support()
+        return support[~np.isin(support, list(self.solved))]
 
     def rounding(self) -> float:
         """Return the rounding error of a gradient, where bounds are so large that it may matter."""

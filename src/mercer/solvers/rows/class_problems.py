@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from mercer.certificates.linear import LinearEvidence, evaluate_each
-from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
+from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
+from mercer.data.files import Checkpoint
 from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
+from mercer.problems.joint_linear import JointLinearProblem
 from mercer.problems.linear import LinearProblem
+from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers.control import Control
-from mercer.solvers.loop import drive
+from mercer.solvers.loop import Step, drive
 from mercer.solvers.rows.certified import gap_monitor, gap_tolerance
 from mercer.solvers.rows.class_descent import descends_together
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first
@@ -22,6 +28,7 @@ from mercer.solvers.rows.free_bias import with_middle_bias
 from mercer.solvers.rows.hard_margin import solve
 from mercer.solvers.rows.sample_start import start_from_sample
 from mercer.solvers.rows.select import has_many_columns
+from mercer.solvers.rows.states import read_point, state_of
 from mercer.solvers.rows.time_shares import in_turns
 
 _SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN = 4_096, 100  # rows of a sample, at least
@@ -62,21 +69,27 @@ def solve_each(
     each on all threads.
     """
     given = [None] * len(problems) if starts is None else list(starts)
-    first = problems[0]
+    first, checkpoint = problems[0], control.checkpoint
     share = 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
     is_wide = has_many_columns(first) or descends_first(first, share)
     together = is_wide and np.isfinite(first.C) and isinstance(first.rows, TableRows) and can_descend(first)
     with control.interruption:
         if len(problems) > 1 and together:
+            given = [
+                _start_of(checkpoint, k, one, start) for k, (one, start) in enumerate(zip(problems, given, strict=True))
+            ]
+            control = replace(control, checkpoint=None)
             with blas_threads(0.0):  # products of vectors only
-                return _solve_together(problems, control, given, memory_limit, n_jobs)
+                return _solve_together(problems, control, given, memory_limit, n_jobs, checkpoint)
 
         def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
-            problem, start, begun = problems[number], earlier or given[number], time.perf_counter()
+            problem, begun = problems[number], time.perf_counter()
+            start = earlier or _start_of(checkpoint, number, problem, given[number])
             if start is None and (sample := _sample_of(problem, memory_limit)) is not None:
-                start = start_from_sample(problem, sample, left, memory_limit=memory_limit, n_jobs=n_jobs)
+                limited = replace(left, checkpoint=None)
+                start = start_from_sample(problem, sample, limited, memory_limit=memory_limit, n_jobs=n_jobs)
             left = left.after(time.perf_counter() - begun, 0)
-            return solve(problem, left, start=start, memory_limit=memory_limit, n_jobs=n_jobs)
+            return solve_one(problem, left, number, start=start, memory_limit=memory_limit, n_jobs=n_jobs)
 
         return in_turns(problems, control, train)
 
@@ -87,10 +100,11 @@ def _solve_together(
     starts: Sequence[WarmStart | None],
     memory_limit: int | None,
     n_jobs: int | None,
+    checkpoint: Checkpoint | None,
 ) -> list[LinearSolution]:
     tol, monitor = gap_tolerance(control), gap_monitor(control, "all classes")
     solver = DualSolver(problems, monitor, starts, memory_limit=memory_limit, n_jobs=n_jobs)
-    ended = drive(solver.steps(DescentSolver.share * tol), monitor)
+    ended = drive(_saved(solver, problems, checkpoint, DescentSolver.share * tol), monitor)
     about = monitor.trace, named(solver), descent_reason(problems[0], memory_limit), solver.memory_bytes
     for point in solver.points:  # whose arrays are parts of larger ones if the work ended early
         point.w, point.beta = np.array(point.w), np.array(point.beta[slice(None)])
@@ -103,7 +117,67 @@ def _solve_together(
     for evidence, evaluation, n_iter in zip(evidences, evaluations, solver.n_iter, strict=True):
         run = LinearRun(n_iter, monitor.seconds / len(problems), *about)
         solutions.append(LinearSolution.certified(evidence, evaluation, ended, tol, run))
+    if checkpoint is not None:
+        for number, solution in enumerate(solutions):
+            _store(checkpoint, number, solution, problems[number].rows.n)
     return solutions
+
+
+def solve_one(
+    problem: LinearProblem | JointLinearProblem | SoftmaxProblem,
+    control: Control,
+    number: int = 0,
+    *,
+    start: WarmStart | None = None,
+    **about: Any,
+) -> LinearSolution:
+    """Solve a problem, from its checkpoint if there is one, and write the points that are reached.
+
+    See :func:`mercer.solvers.rows.solve`; `number` is that of the machine in the checkpoint.
+    """
+    checkpoint, alone = control.checkpoint, replace(control, checkpoint=None)  # for problems within this one
+    if checkpoint is None:
+        return solve(problem, alone, start=start, **about)
+    start, save = _start_of(checkpoint, number, problem, start), checkpoint.after_step(f"machine-{number}")
+    n_rows = problem.rows.n
+
+    def after_step(point: Callable[[], LinearPoint]) -> None:
+        save(lambda: state_of(point(), n_rows))
+
+    solution = solve(problem, alone, start=start, after_step=after_step, **about)
+    _store(checkpoint, number, solution, n_rows)
+    return solution
+
+
+def _start_of(
+    checkpoint: Checkpoint | None,
+    number: int,
+    problem: LinearProblem | JointLinearProblem | SoftmaxProblem,
+    start: WarmStart | None,
+) -> WarmStart | None:
+    """Return the point of a machine in the checkpoint, if there is one and no other start is given."""
+    if checkpoint is None or start is not None:
+        return start
+    return checkpoint.load(f"machine-{number}", partial(read_point, rows=problem.rows))
+
+
+def _store(checkpoint: Checkpoint, number: int, solution: LinearSolution, n_rows: int) -> None:
+    """Write the last point of a machine."""
+    point = LinearPoint(solution.w, solution.beta, solution.C)
+    checkpoint.store(f"machine-{number}", lambda: state_of(point, n_rows))
+
+
+def _saved(
+    solver: DualSolver, problems: Sequence[LinearProblem], checkpoint: Checkpoint | None, tol: float
+) -> Iterator[Step]:
+    """Yield the steps of a solver of all classes, whose points are written now and then."""
+    for step in solver.steps(tol):
+        if checkpoint is not None and checkpoint.pace.is_due:
+            for number, (problem, point) in enumerate(zip(problems, solver.points, strict=True)):
+                last = LinearPoint(np.array(point.w), np.array(point.beta[slice(None)]), problem.C)
+                checkpoint.pend(f"machine-{number}", partial(state_of, last, problem.rows.n))
+            checkpoint.write()
+        yield step
 
 
 def _sample_of(problem: LinearProblem, memory_limit: int | None) -> TableRows | None:

@@ -57,6 +57,7 @@ def solve(
     solve_finite = partial(solve_joint if isinstance(problem, JointLinearProblem) else solve_soft, **about)
     if np.isfinite(problem.C):
         return solve_finite(problem, control, start=start)
+    solve_finite = partial(solve_finite, after_step=None)  # the point of a smaller C is no start for C = inf
     with control.interruption:
         return _by_growing_C(problem, control, start, solve_finite)
 

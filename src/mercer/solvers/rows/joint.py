@@ -20,7 +20,7 @@ from mercer.certificates.linear import (
     long_products,
     radius_of,
 )
-from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
+from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation, KKTNumbers
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
@@ -292,13 +292,14 @@ def solve_joint(
     start: WarmStart | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
 ) -> LinearSolution:
     """Solve the joint problem of several classes, and certify the result.
 
     Parameters
     ----------
     problem : JointLinearProblem
-    control, start, memory_limit, n_jobs
+    control, start, memory_limit, n_jobs, after_step
         See :func:`mercer.solvers.rows.solve`. The coefficients of all rows and classes are in memory.
 
     Returns
@@ -320,7 +321,14 @@ def solve_joint(
     with blas_threads(multiplications), control.interruption:
         work = _JointWork(problem, monitor, start, memory_limit, n_jobs)
         monitor.stage = work.name
-        ended = drive(work.steps(0.9 * tol), monitor)
+
+        def steps() -> Iterator[Step]:
+            for step in work.steps(0.9 * tol):
+                if after_step is not None:
+                    after_step(lambda: LinearPoint(work.point.w, work.point.beta, problem.C))
+                yield step
+
+        ended = drive(steps(), monitor)
         evidence = JointEvidence(problem, work.point.w, work.point.beta)
         evaluation = evidence.evaluate()
     run = LinearRun(work.n_iter, monitor.seconds, monitor.trace, work.name, _REASON, work.memory_bytes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.linear_solution import LinearRun, LinearSolution, WarmStart
+from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation
 from mercer.certificates.softmax import SoftmaxEvidence
 from mercer.certificates.solution import TraceRow
@@ -16,6 +17,7 @@ from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers import Control
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.certified import gap_monitor, gap_tolerance, until_certified
 from mercer.solvers.rows.maximum_likelihood import LikelihoodNewton
 from mercer.solvers.rows.softmax_lasso import SoftmaxLasso
@@ -32,6 +34,7 @@ def solve_softmax(
     start: WarmStart | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
 ) -> LinearSolution:
     """Solve the problem of softmax regression, and certify the result.
 
@@ -39,7 +42,7 @@ def solve_softmax(
     ----------
     problem : SoftmaxProblem
         Its rows must be in memory.
-    control, start, memory_limit, n_jobs
+    control, start, memory_limit, n_jobs, after_step
         See :func:`mercer.solvers.rows.solve`.
 
     Returns
@@ -71,17 +74,27 @@ def solve_softmax(
         solver = kind(shifted_problem, first, check, memory_limit or None, n_jobs)
         trace: list[TraceRow] = []
 
-        def evaluate() -> tuple[SoftmaxEvidence, Evaluation]:
+        def point() -> LinearPoint:
             solver.check = lambda: None
             w, beta = solver.solution()
             if problem.free and problem.constant:  # a common shift of the biases changes nothing
                 biases = w[-1] if centre is None else w[-1] - centre @ w[:-1]
                 w = np.vstack([w[:-1], biases - biases.mean()])
             solver.check = check
-            evidence = SoftmaxEvidence(problem, w, beta)
+            return LinearPoint(w, beta, problem.C)
+
+        def evaluate() -> tuple[SoftmaxEvidence, Evaluation]:
+            last = point()
+            evidence = SoftmaxEvidence(problem, last.w, np.asarray(last.beta))
             return evidence, evidence.evaluate()
 
-        reached = until_certified(solver, solver.steps, monitor, trace, evaluate)
+        def steps(tol: float) -> Iterator[Step]:
+            for step in solver.steps(tol):
+                if after_step is not None:
+                    after_step(point)
+                yield step
+
+        reached = until_certified(solver, steps, monitor, trace, evaluate)
     run = LinearRun(solver.n_iter, monitor.seconds, trace, solver.name, _REASON, solver.memory_bytes)
     return LinearSolution.certified(*reached, tol, run)
 

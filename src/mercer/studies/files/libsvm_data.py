@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mercer._core import parse_svmlight
 from mercer.data import CSR, as_data, parts
-from mercer.studies.files.atomic_write import open_atomically
+from mercer.data.files import open_atomically
 from mercer.studies.files.file_formats import BYTE_ORDER_MARK, DAMAGED, compression_of, opened
 
 MAX_NUMBER = 2**31 - 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-from mercer.studies.files.atomic_write import check_writable as check_writable
-from mercer.studies.files.atomic_write import open_atomically as open_atomically
+from mercer.data.files import check_writable as check_writable
+from mercer.data.files import open_atomically as open_atomically
+from mercer.data.files import open_own as open_own
 from mercer.studies.files.output_folder import check_folder as check_folder
 from mercer.studies.files.output_folder import writable_folder as writable_folder
-from mercer.studies.files.regular_files import open_own as open_own
 from mercer.studies.models.archive import is_model_start as is_model_start
 from mercer.studies.models.explanation import MIN_REFERENCE as MIN_REFERENCE
 from mercer.studies.models.explanation import Explanation as Explanation

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mercer.data import listing
-from mercer.studies.files.atomic_write import open_atomically
+from mercer.data.files import open_atomically
 from mercer.studies.models.refusals import refuse
 
 MAX_MANIFEST_BYTES = 64 << 20  # largest manifest that is read, 64 MiB

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import MAX_FEATURES, Dense, Vectors
+from mercer.data.files import open_atomically
 from mercer.estimators import LinearSVC, LinearSVR, LogisticRegression, OneClassSVM, PegasosSVC
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._restored import restored_linear, restored_machine
 from mercer.kernels import Linear
 from mercer.multiclass import table_of
-from mercer.studies.files.atomic_write import open_atomically
 from mercer.studies.files.libsvm_data import MAX_NUMBER, digits
 from mercer.studies.models.libsvm_model import class_labels, integer_labels
 from mercer.studies.models.model import Model

@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Precomputed as GivenValues
 from mercer.data import Vectors, as_data, warn_user
+from mercer.data.files import open_atomically
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._restored import restored_classifier, restored_machine
 from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.multiclass import PairCoefficients, class_pairs, pairs_with, place_among_others, table_of
-from mercer.studies.files.atomic_write import open_atomically
 from mercer.studies.models.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
 from mercer.studies.models.model import Model
 from mercer.studies.tables.prediction_kind import Classes, Quantity

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mercer.data import listing
+from mercer.data.files import NotOwnFileError, check_kind
 from mercer.studies.files.file_formats import similar_names
-from mercer.studies.files.regular_files import NotOwnFileError, check_kind
 from mercer.studies.models import archive
 from mercer.studies.models.manifest import arrays_of, manifest_of, model_of, parsed
 from mercer.studies.models.model import Model

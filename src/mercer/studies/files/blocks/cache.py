@@ -17,18 +17,20 @@ import numpy as np
 from scipy import sparse
 
 from mercer.data import TableError
-from mercer.studies.files.atomic_write import open_atomically
-from mercer.studies.files.blocks.checked_file import (
+from mercer.data.files import (
     DamagedFileError,
+    LockError,
+    NotOwnFileError,
     WordSum,
     full_disk,
     header_of,
+    locked,
+    open_atomically,
+    open_own,
     read_checked,
     write_checked,
 )
-from mercer.studies.files.blocks.folder_lock import LockError, locked
 from mercer.studies.files.blocks.layout import BlockSource, Levels, RawBlock, Span, fault_of
-from mercer.studies.files.regular_files import NotOwnFileError, open_own
 
 VERSION = 1
 _MANIFEST, _LOCK = "manifest.json", "lock"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.studies.files.blocks.checked_file import full_disk
+from mercer.data.files import full_disk
 
 
 class FileNumbers:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from mercer.data import Table, TableError
+from mercer.data.files import full_disk
 from mercer.studies.files.arrow import pa, pq
-from mercer.studies.files.blocks.checked_file import full_disk
 from mercer.studies.files.blocks.parquet_footer import Chunk, RowGroup, row_groups_of
 
 _HEAD_CELL = 64  # bytes of the memory for each cell of the first rows, which takes about 8 to 40 as a number or text

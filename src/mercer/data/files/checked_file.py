@@ -18,8 +18,8 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from mercer.studies.files.atomic_write import open_atomically
-from mercer.studies.files.regular_files import NotOwnFileError, open_own
+from mercer.data.files.atomic_write import open_atomically
+from mercer.data.files.regular_files import NotOwnFileError, open_own
 
 _MAGIC = b"MERCERB1"
 _START = struct.Struct("<8sII")  # magic bytes, bytes of the header, CRC of the header
@@ -63,6 +63,8 @@ def write_checked(
     path: Path,
     header: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray | tuple[str, tuple[int, ...], Iterable[np.ndarray]]],
+    *,
+    option: str = "cache",
 ) -> int:
     """Write a file completely or not at all, and return its number of bytes.
 
@@ -74,6 +76,8 @@ def write_checked(
         JSON values.
     arrays : mapping of str to ndarray, or to (dtype, shape, parts)
         `parts` are arrays that follow one another, for an array that need not be in memory as a whole.
+    option : str
+        The argument that names the folder, for the message.
 
     Raises
     ------
@@ -104,18 +108,18 @@ def write_checked(
                 sums.append(crc)
             file.write(b"".join(map(_CRC.pack, sums)))
     except OSError as error:
-        raise full_disk(error, path, total) from error
+        raise full_disk(error, path, total, option) from error
     return total
 
 
-def full_disk(error: OSError, path: Path, needed: int) -> OSError:
+def full_disk(error: OSError, path: Path, needed: int, option: str = "cache") -> OSError:
     """Return the error for a write that failed; if there is no space, it has the number of bytes that are needed."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return error
     return OSError(
         error.errno,
         f"{path.name} needs {needed:,} bytes, for which there is no space; free them, or name another folder with "
-        "cache=. What was finished before is kept",
+        f"{option}=. What was finished before is kept",
         str(path.parent),
     )
 

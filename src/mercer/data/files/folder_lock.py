@@ -37,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, option: str = "cache") -> Iterator[None]:
     """Hold the lock of a file, which is made if it does not exist. A file system without locks is no error.
 
     Raises
@@ -51,7 +51,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
-        raise LockError(f"for the cache cannot be written: {error.strerror}", "name another one with cache=") from error
+        raise LockError(f"cannot be written: {error.strerror}", f"name another one with {option}=") from error
     _locks.add(handle)
     try:
         with suppress(OSError):  # a file system without locks
@@ -59,7 +59,7 @@ def locked(path: Path) -> Iterator[None]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 why = "is used by another fit at this moment"
-                raise LockError(why, "wait for it, or name another cache=") from None
+                raise LockError(why, f"wait for it, or name another {option}=") from None
         yield
     finally:
         if handle in _locks:  # otherwise this is a forked child, which has no lock to give back

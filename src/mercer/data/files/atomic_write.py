@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from mercer.studies.files.regular_files import check_kind
+from mercer.data.files.regular_files import check_kind
 
 try:
     import fcntl
