@@ -9,8 +9,10 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mercer import SVC, SVR, KernelSearchCV, Landmarks, OneClassSVM
+from mercer import SVC, SVR, KernelSearchCV, Landmarks, OneClassSVM, fit_model
 from mercer.approximate import WAYS, way_of
+from mercer.studies.models import verify
+from mercer.studies.report.certificates import certainty
 
 
 def rings(n=300, seed=0):
@@ -174,6 +176,19 @@ def test_the_certificate_is_verified_by_numpy_and_an_estimate_is_proved_on_deman
     assert "not proved" in str(estimated)
     assert "at most" not in estimated.distance_in_words
     assert estimated.prove().distance_to_exact == pytest.approx(proved.distance_to_exact, rel=1e-12)
+
+
+def test_no_sentence_calls_an_approximate_machine_the_optimum():
+    X, y, _ = rings()
+    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "kind": np.where(y, "out", "in")}
+    model = fit_model(table, "kind", SVC(approximation=Landmarks(5)))
+    distance = 100.0 * model.certificate.distance_to_exact
+    assert distance > 20.0
+    sentence = certainty(model)
+    assert f"lower its training objective by more than {distance:.3g} percent" in sentence
+    assert "certified optimal" not in sentence
+    assert "own, smaller problem" in model.certificate.gap_in_words
+    assert verify(model, table).findings == ()
 
 
 def test_what_needs_an_exact_machine_is_refused_with_a_remedy():

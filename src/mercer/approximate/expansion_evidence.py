@@ -9,13 +9,13 @@ from typing import NoReturn
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.approximate.one_class import level_of
 from mercer.approximate.task import MachineTask, Task
 from mercer.certificates.approximation import (
     Distance,
     Machine,
     dual_of,
     feasible_point,
+    level_of,
     primal_of,
     proved_dual,
 )

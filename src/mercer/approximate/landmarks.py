@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import ExpansionEvidence
@@ -180,29 +181,42 @@ class _Training:
         coefficients = basis.coefficients(np.column_stack([one.w for one in solved]))
         biases, duals = np.array([one.bias for one in solved]), [one.beta for one in solved]
         evidence = ExpansionEvidence(self.task, basis.landmarks, coefficients, biases, duals)
-        if self._nu:
-            biases[0] = evidence.level(self.gram, self._check)
         distances = self._distances(evidence)
         # The evidence of the linear problem is its table of features, which would stay in memory.
-        certificate = combine([replace(one.certificate, evidence=None) for one in solved])
+        approximation = f"{basis.size:,} landmarks represent {self.task.n:,} rows"
+        certificate: Any = combine(
+            [
+                ApproximateCertificate.of(replace(one.certificate, evidence=None), approximation, [distance])
+                for one, distance in zip(solved, distances, strict=True)
+            ]
+        )
         self.seconds = self.monitor.seconds - began
-        n, k = self.task.n, basis.size
-        approximation = f"{k:,} landmarks represent {n:,} rows"
         certificate = replace(
             certificate,
+            evidence=evidence,
             n_kernel_values=self.gram.n_values,
             seconds=self.monitor.seconds,
             peak_memory_bytes=certificate.peak_memory_bytes + self._table_bytes(table) + self.gram.peak_bytes,
         )
         return Expansion(
-            replace(ApproximateCertificate.of(certificate, approximation, distances), evidence=evidence),
-            f"{approximation}{note}. A linear machine of their {k:,} features is trained: {solved[0].reason}",
+            certificate,
+            f"{approximation}{note}. A linear machine of their {basis.size:,} features is trained: {solved[0].reason}",
             self.task.kernel,
             self.task.data.rows(self.task.rows[basis.landmarks]),
             self.task.rows[basis.landmarks],
             coefficients,
             biases,
+            basis.landmarks,
+            self._sparse(duals),
         )
+
+    def _sparse(self, duals: list[FloatArray]) -> sparse.csr_array:
+        """Return the dual coefficients of the rows of each machine as rows of a sparse matrix, (n_machines, n)."""
+        used = [np.flatnonzero(dual) for dual in duals]
+        columns = np.concatenate([one.rows[part] for one, part in zip(self.machines, used, strict=True)])
+        values = np.concatenate([dual[part] for dual, part in zip(duals, used, strict=True)])
+        starts = np.cumsum([0, *(part.size for part in used)])
+        return sparse.csr_array((values, columns, starts), shape=(len(duals), self.task.n))
 
     def _table_bytes(self, table: Features) -> int:
         return table.nbytes if table.nbytes <= self.gram.memory_limit else 0
@@ -310,6 +324,8 @@ class _Training:
         """Return the distance of each machine to the exact one; unknown after a second Ctrl-C."""
         distances = list[Distance]()
         try:
+            if self._nu:
+                evidence.biases[0] = evidence.level(self.gram, self._check_certificate)
             for one in evidence.distances(self.gram, is_proved=evidence.has_small_proof, check=self._check_certificate):
                 distances.append(one)
         except StopWork:

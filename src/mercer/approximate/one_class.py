@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.certificates.approximation import level_of
 from mercer.certificates.certificate import Certificate, relative_gap
 from mercer.certificates.status import Status
 from mercer.gram.rows.sweeps import times, transposed_times
@@ -38,14 +39,6 @@ class _End(NamedTuple):
     beta: FloatArray
     total: float
     w: FloatArray
-
-
-def level_of(values: FloatArray, weights: FloatArray, nu: float) -> float:
-    """Return the best level rho of the values: the largest with at most a share `nu` of the weight below it."""
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(weights[order])
-    count = int(np.searchsorted(below, nu * below[-1] * (1.0 + 1e-12), side="right"))
-    return float(values[order[min(count, values.size - 1)]])
 
 
 def solve_one_class(

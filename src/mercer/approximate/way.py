@@ -48,6 +48,10 @@ class Expansion(ApproximateMachine):
         Their indices in `Task.data`.
     coefficients : ndarray of shape (k, n_machines)
     biases : ndarray of shape (n_machines,)
+    places : ndarray of int64 of shape (k,)
+        Positions of the rows of the sums among the rows of the task.
+    duals : csr_array of shape (n_machines, n)
+        For each machine, a dual coefficient of each row of the task, which prove its distance to the exact machine.
     """
 
     certificate: ApproximateCertificate
@@ -57,6 +61,8 @@ class Expansion(ApproximateMachine):
     rows: IndexArray
     coefficients: FloatArray
     biases: FloatArray
+    places: IndexArray
+    duals: Any
 
     def values(self, data: Data, n_jobs: int | None = None) -> FloatArray:
         """Return the decision values of new rows with biases, (m, n_machines)."""

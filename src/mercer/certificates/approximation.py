@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
@@ -70,6 +70,15 @@ class ApproximateCertificate(Certificate):
         of_own["n_kernel_values"] += sum(one.n_kernel_values for one in distances)
         return cls(**of_own, approximation=approximation, **_sums(distances))
 
+    def with_sums_of(self, parts: Sequence[Certificate], **totals: Any) -> Certificate:
+        """Return the certificate of a machine of several parts; see :class:`Certificate`."""
+        certificate = super().with_sums_of(parts, **totals)
+        several = [one for one in parts if isinstance(one, ApproximateCertificate)]
+        if len(several) < len(parts):
+            return certificate
+        distances = [Distance(one.exact_primal, one.exact_dual, one.estimated_dual) for one in several]
+        return type(self).of(certificate, self.approximation, distances)
+
     def prove(self) -> Self:
         """Return this certificate with a proved distance to the exact machine, where the fit only estimated it.
 
@@ -111,6 +120,11 @@ class ApproximateCertificate(Certificate):
     def estimated_distance(self) -> float | None:
         """The same distance by `estimated_dual`, which is not proved; None without an estimate."""
         return None if self.estimated_dual is None else relative_gap(self.exact_primal, self.estimated_dual)
+
+    @property
+    def gap_in_words(self) -> str:
+        """How far the objective of the machine's own problem is from its optimum at most, as a phrase."""
+        return f"of its own, smaller problem: {super().gap_in_words}"
 
     @property
     def distance_in_words(self) -> str:
@@ -167,6 +181,14 @@ class Machine(NamedTuple):
     values: FloatArray
     bias: float
     error: float
+
+
+def level_of(values: FloatArray, weights: FloatArray, nu: float) -> float:
+    """Return the best level rho of the values: the largest with at most a share `nu` of the weight below it."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    count = int(np.searchsorted(below, nu * below[-1] * (1.0 + 1e-12), side="right"))
+    return float(values[order[min(count, values.size - 1)]])
 
 
 def primal_of(problem: Problem, machine: Machine) -> float:

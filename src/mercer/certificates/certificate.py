@@ -345,6 +345,10 @@ class Certificate(Result):
         signs: FloatArray = evidence.proved_signs(self.gap + (self.rounding or 0.0))
         return signs
 
+    def with_sums_of(self, parts: Sequence[Certificate], **totals: Any) -> Certificate:
+        """Return the certificate of a machine of several parts, this one first, with the `totals` of their numbers."""
+        return Certificate(parts=tuple(parts), **totals)
+
     def at_hand(self, advice: str) -> Any:
         """Return the evidence.
 
@@ -515,13 +519,13 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         return None if any(value is None for value in values) else merge(values)
 
     totals = {name: over(name, sum) for name in _SUMS} | {name: over(name, max) for name in _MAXIMA}
-    return Certificate(
+    return parts[0].with_sums_of(
+        parts,
         status=worst_status([part.status for part in parts]),
         gap=_difference(totals["primal"], totals["dual"]),
         relative_gap=relative_gap(totals["primal"], totals["dual"], totals["objective_error"]),
         tol=parts[0].tol,
         tol_gap=parts[0].tol_gap,
-        parts=tuple(parts),
         **totals,
     )
 

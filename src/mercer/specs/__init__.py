@@ -11,6 +11,11 @@ import math
 from dataclasses import fields
 from typing import Any
 
+from mercer.specs.approximate import ApproximateSpec as ApproximateSpec
+from mercer.specs.approximate import ForApproximateOneClassSVM as ForApproximateOneClassSVM
+from mercer.specs.approximate import ForApproximateSVC as ForApproximateSVC
+from mercer.specs.approximate import ForApproximateSVR as ForApproximateSVR
+from mercer.specs.approximate import approximate_spec as approximate_spec
 from mercer.specs.instance_based import ForKernelNeighborsClassifier as ForKernelNeighborsClassifier
 from mercer.specs.instance_based import ForKernelNeighborsRegressor as ForKernelNeighborsRegressor
 from mercer.specs.instance_based import ForKernelPerceptron as ForKernelPerceptron
@@ -50,7 +55,7 @@ SPECS_BY_NAME: dict[str, type[MachineSpec]] = {
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
         *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
         *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR),
-        *(ForJointLinearSVC,),
+        *(ForJointLinearSVC, ForApproximateSVC, ForApproximateSVR, ForApproximateOneClassSVM),
         *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier, ForKernelNeighborsRegressor),
     )
 }

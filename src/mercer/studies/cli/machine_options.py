@@ -25,6 +25,23 @@ class _Penalty(click.ParamType):
             self.fail(f"{value!r} is neither l1 nor l2 nor a number > 0.", param, ctx)
 
 
+class _Approximation(click.ParamType):
+    """The name of a way to approximate a machine, or a number of landmarks."""
+
+    name = "landmarks|number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, or landmarks of this number."""
+        if value == "landmarks":
+            return value
+        from mercer import Landmarks
+
+        try:
+            return Landmarks(int(value)) if isinstance(value, str) else value
+        except ValueError:
+            self.fail(f"{value!r} is neither landmarks nor a number of landmarks >= 1.", param, ctx)
+
+
 _OPTIONS = (
     click.option(
         "--machine",
@@ -126,6 +143,12 @@ _OPTIONS = (
         type=click.Choice(["ovo", "ovr", "joint"]),
         help="Of several classes: a machine for each pair, one for each against the rest, or one for all (svc and the "
         "linear machines)  [default: ovo; linear-svc and --linear: ovr; linear-logistic: joint]",
+    ),
+    click.option(
+        "--approximation",
+        type=_Approximation(),
+        help="Of svc, svr and one-class: train an approximate machine, a sum over landmarks (1000, or this number of "
+        "them), and say how far it is from the exact machine.",
     ),
     class_weight_option,
     cost_option,

@@ -99,9 +99,12 @@ MACHINES = {
     "svc": Machine(
         "SVC",
         _CLASSES,
-        ("C", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights"),
+        ("C", "approximation", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights"),
         _named("multi_class", "ovo", "ovr", "joint"),
-        tuple((("multi_class", "joint"), (option, None)) for option in ("probability", "cost")),
+        (
+            *((("multi_class", "joint"), (option, None)) for option in ("probability", "cost", "approximation")),
+            *((("approximation", None), (option, None)) for option in ("probability", "cost")),
+        ),
     ),
     "nu-svc": Machine(
         "NuSVC",
@@ -164,7 +167,7 @@ MACHINES = {
     "neighbors": Machine("KernelNeighborsClassifier", _CLASSES, ("neighbors", "class_weight", *_KERNEL)),
     "parzen": Machine("ParzenClassifier", _CLASSES, ("class_weight", *_KERNEL, "weights")),
     "rbf-network": Machine("RBFNetworkClassifier", _CLASSES, ("components", "class_weight", "gamma", "weights")),
-    "svr": Machine("SVR", _NUMBERS, ("C", "epsilon", *_SOLVED, "weights")),
+    "svr": Machine("SVR", _NUMBERS, ("C", "approximation", "epsilon", *_SOLVED, "weights")),
     "linear-svr": Machine(
         "LinearSVR",
         _NUMBERS,
@@ -178,7 +181,7 @@ MACHINES = {
     "quantile": Machine("QuantileSVR", _NUMBERS, ("C", "quantile", *_SOLVED, "weights")),
     "ridge": Machine("KernelRidge", _NUMBERS, ("alpha", *_KERNEL, "max_seconds", "weights")),
     "neighbors-regressor": Machine("KernelNeighborsRegressor", _NUMBERS, ("neighbors", *_KERNEL)),
-    "one-class": Machine("OneClassSVM", _NOVELTY, ("nu", "contamination", *_SOLVED, "weights")),
+    "one-class": Machine("OneClassSVM", _NOVELTY, ("approximation", "nu", "contamination", *_SOLVED, "weights")),
     "svdd": Machine("SVDD", _NOVELTY, ("C", *_SOLVED, "weights")),
 }
 

@@ -27,6 +27,8 @@ _COMPARED = (
     ("gradient violation", "gradient_violation", ".3g"),
     ("dual infeasibility", "dual_infeasibility", ".3g"),
     ("support vectors", "n_support", ",d"),
+    ("exact problem, primal", "exact_primal", ".10g"),
+    ("exact problem, dual", "exact_dual", ".10g"),
 )
 
 

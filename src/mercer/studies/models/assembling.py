@@ -13,7 +13,7 @@ from mercer.data import target_column
 from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.kernels import Kernel
 from mercer.multiclass import SCHEMES
-from mercer.studies.models.fitted_state import Other, Trained
+from mercer.studies.models.fitted_state import Other, Trained, is_approximate
 from mercer.studies.models.model import Model, Part
 from mercer.studies.models.training_set import TrainingSet
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, class_codes
@@ -90,6 +90,8 @@ def check_probabilities(machine: object) -> None:
     ValueError
         If it has probabilities, and is not of machines for two classes.
     """
+    if is_approximate(machine):
+        return  # `trained` refuses its probabilities
     by_two = isinstance(machine, CLASSIFIERS) and machine.machines_.scheme in SCHEMES
     if hasattr(machine, "calibration_") and not by_two:
         raise ValueError(

@@ -11,7 +11,7 @@ from mercer._typing import FloatArray
 from mercer.certificates import Evaluation, Status, largest_rounding, worst_status
 from mercer.gram import Gram
 from mercer.problems import Problem
-from mercer.specs import InstanceBasedSpec, LossSpec, MachineSpec, Point
+from mercer.specs import ApproximateSpec, InstanceBasedSpec, LossSpec, MachineSpec, Point
 
 AGREEMENT = 1e-9
 """Relative difference up to which a recomputed objective counts as equal to the stored one."""
@@ -62,7 +62,7 @@ def recomputed(
 
     Parameters
     ----------
-    machine_spec : LossSpec or InstanceBasedSpec
+    machine_spec : LossSpec, InstanceBasedSpec or ApproximateSpec
     claim : Certificate, Separation or None
     targets : ndarray of shape (n, T)
     weights : ndarray of shape (n,)
@@ -75,7 +75,7 @@ def recomputed(
     ValueError
         If there is no such machine, or numbers overflow.
     """
-    if isinstance(machine_spec, InstanceBasedSpec):
+    if isinstance(machine_spec, InstanceBasedSpec | ApproximateSpec):
         return machine_spec.check(targets, weights, gram, point, claim)
     assert isinstance(machine_spec, LossSpec)
     evidence = machine_spec.evidence(targets, weights, gram, point)

@@ -9,10 +9,11 @@ from typing import Any
 from mercer.certificates import Certificate, Status, largest_gap, relative_gap
 from mercer.solvers.smooth import Separation
 from mercer.specs import MachineSpec, QuadraticSpec
-from mercer.studies.models.refusals import real, refuse
+from mercer.studies.models.refusals import real, refuse, text
 
 # These may be infinite: without a dual point, or for a machine that does not separate the classes, with C = inf.
 _UNBOUNDED = {"primal", "dual", "gap", "relative_gap", "gradient_violation", "rounding"}
+_UNBOUNDED |= {"exact_primal", "exact_dual", "estimated_dual"}  # of an approximate machine: nothing is proved
 _NOT_NEGATIVE = (
     *("kkt_violation", "gradient_violation", "dual_infeasibility", "rounding", "decision_error", "seconds"),
     *("absolute_gap", "criterion", "tol", "tol_gap"),
@@ -98,6 +99,8 @@ def _claimed(value: Any, name: str, of_type: str, may_be_infinite: bool) -> Any:
         return Status(value)
     if value is None and of_type.endswith("None"):
         return None
+    if of_type == "str":
+        return text(value, name)
     if of_type.startswith("int"):
         if type(value) is not int or not 0 <= value < 2**63:
             refuse(f"its certificate's {name} is {value!r}, which is no count")

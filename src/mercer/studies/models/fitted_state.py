@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.approximate import Expansion
 from mercer.data import Data, Precomputed, as_data
 from mercer.estimators import (
     GradientKernelSVC,
@@ -27,7 +28,7 @@ from mercer.estimators import (
 )
 from mercer.kernels import Kernel, Linear, restored_rows
 from mercer.solvers.smooth import Separation
-from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point
+from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point, approximate_spec
 
 MOST_COLUMNS = 1 << 22
 """Columns of a model, which names each of them."""
@@ -89,6 +90,8 @@ def trained(machine: Other) -> Trained:
     ValueError
         If no model file can hold it: a machine on kernel values, or a network with a machine of another library.
     """
+    if is_approximate(machine):
+        return _of_expansion(machine)
     if isinstance(machine, RBFNetworkClassifier):
         return _of_network(machine)
     if isinstance(machine, (LogisticRegression, LeastSquaresClassifier, LinearSVC, LinearSVR, PegasosSVC)):
@@ -129,6 +132,32 @@ def _trained(
     return Trained(
         machine_spec, kernel, vectors, rows, point, certificates, weights, getattr(machine, "_scheme", "ovr")
     )
+
+
+def is_approximate(machine: Any) -> bool:
+    """Return whether a fitted machine is approximate: it then has no solution of a box-constrained problem."""
+    return hasattr(machine, "approximation_")
+
+
+def _of_expansion(machine: Any) -> Trained:
+    """Return the state of an approximate machine that is a sum over some training rows."""
+    fitted, name = machine.approximation_, type(machine).__name__
+    if not isinstance(fitted, Expansion):
+        raise ValueError(
+            f"no model file can hold this {name}, which is not one sum over support vectors: "
+            f"{fitted.certificate.approximation}. Keep it by pickle, or fit it with approximation='landmarks' or None"
+        )
+    if hasattr(machine, "calibration_"):
+        raise ValueError(
+            f"a model file holds no probabilities of an approximate {name}: fit it with probability=False, or keep it "
+            "by pickle"
+        )
+    order = np.argsort(fitted.places)
+    point = Point(fitted.coefficients[order], machine.intercept_)
+    spec, vectors, rows = approximate_spec(machine.spec_), fitted.support.rows(order), fitted.places[order]
+    certificates = tuple(fitted.certificate.parts or (fitted.certificate,))
+    state = _trained(machine, spec, machine.kernel_, vectors, rows, point, certificates)
+    return replace(state, duals=fitted.duals.toarray())
 
 
 def _of_network(machine: RBFNetworkClassifier) -> Trained:

@@ -43,7 +43,7 @@ from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, Membership, PartTask, PredictionKind
 from mercer.studies.tables.rare import with_rest
 
-_SHORT = ("machine", "target", "training rows", "status", "gap")
+_SHORT = ("machine", "target", "training rows", "status", "gap", "distance to exact")
 """Facts that the short text of a model has."""
 
 
@@ -232,7 +232,7 @@ class Model(Result, Predictor):
             if multipliers is not None:
                 multipliers[part.support] = part.multipliers
         bias = np.array([part.bias for part in parts])
-        if self.machine_spec.own_vectors is not None:
+        if self.machine_spec.own_vectors is not None or self.machine_spec.has_duals:
             known_duals = [part.duals[rows] for part in parts if part.duals is not None]
             return Point(beta, bias, vectors, np.column_stack(known_duals) if known_duals else None)
         place = np.full(len(self.training.rows), -1)

@@ -45,7 +45,7 @@ from mercer.studies.models.assembling import (
     solutions_of,
 )
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, recomputed
-from mercer.studies.models.fitted_state import Other, check_rows, trained
+from mercer.studies.models.fitted_state import Other, check_rows, is_approximate, trained
 from mercer.studies.models.from_file import model_of_file
 from mercer.studies.models.model import Model, grouped, grouped_parts
 from mercer.studies.models.of_machine import model_of_machine
@@ -352,7 +352,7 @@ def _one_target(y: Any) -> Any:
 def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
     """Return the model of an estimator that was fitted on these rows and weights, with the parameters of the fit."""
     check_probabilities(machine)
-    if not isinstance(machine, Dual):
+    if not isinstance(machine, Dual) or is_approximate(machine):
         return _model_of_other(training, machine, sample_weight)
     check_rows(machine)
     kind = training.prediction_kind
@@ -382,6 +382,9 @@ def _model_of_other(
     beta, rows = state.point.beta, state.rows
     if beta.shape[1] != len(tasks) or state.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
         raise ValueError(_OTHERS.format("targets"))
+    if isinstance(prediction_kind, Membership):
+        prediction_kind = Membership(-float(state.point.bias[0]))
+        training = replace(training, prediction_kind=prediction_kind)
     if state.duals is not None and state.duals.shape != (len(tasks), data.n):
         raise ValueError(_OTHERS.format("targets"))
     if rows is not None and not are_same_rows(state.vectors, data.rows(rows)):

@@ -13,7 +13,7 @@ from sklearn.base import is_regressor
 from mercer.data import CSR, Data, Table, Vectors, as_data, target_column
 from mercer.estimators import SVDD, OneClassSVM
 from mercer.studies.models.assembling import Dual, as_it_was_fitted, check_probabilities, model_of_dual, model_of_other
-from mercer.studies.models.fitted_state import support_rows, trained
+from mercer.studies.models.fitted_state import is_approximate, support_rows, trained
 from mercer.studies.models.model import Model
 from mercer.studies.models.row_reader import reader_of
 from mercer.studies.models.training_set import TrainingSet
@@ -53,7 +53,7 @@ def model_of_machine(machine: Any) -> Model:
     """
     check_probabilities(machine)
     kind = _prediction_kind(machine)
-    if isinstance(machine, Dual):
+    if isinstance(machine, Dual) and not is_approximate(machine):
         rows = np.asarray(machine._rows, dtype=np.int64)
         place = np.searchsorted(rows, machine.support_)
         order = np.argsort(place)
@@ -90,7 +90,7 @@ def _training(
 
 def _prediction_kind(machine: Any) -> PredictionKind:
     if isinstance(machine, OneClassSVM | SVDD):
-        return Membership(0.0)
+        return Membership(float(machine.offset_[0]) if is_approximate(machine) else 0.0)
     if is_regressor(machine):
         return Quantity("y")
     return as_it_was_fitted(machine, Classes.learnt("y", target_column(machine.classes_)))

@@ -31,7 +31,7 @@ from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrat
 from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits, in_time
 from mercer.solvers.paths import LooPass
-from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
+from mercer.specs import ApproximateSpec, ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.studies.models.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part
 from mercer.studies.models.of_machine import NO_TABLE
@@ -48,7 +48,10 @@ ALIKE_BY_FOLDS = 1e-4
 """The same limit for calibration by folds, whose machines are solved only to their tolerance."""
 
 
-COMPARED = ("primal", "dual", "gap", "relative_gap", "kkt_violation", "gradient_violation", "dual_infeasibility")
+COMPARED = (
+    *("primal", "dual", "gap", "relative_gap", "kkt_violation", "gradient_violation", "dual_infeasibility"),
+    *("exact_primal", "exact_dual"),  # of an approximate machine
+)
 """The numbers of a certificate that a verification compares."""
 
 
@@ -137,6 +140,10 @@ def verify(model: Model, table: Any) -> Verification:
             return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
         recomputed_parts.append(certificate)
         findings += part_findings
+    kind = model.prediction_kind
+    is_approximate = isinstance(model.machine_spec, ApproximateSpec)
+    if is_approximate and isinstance(kind, Membership) and kind.offset != -model.parts[0].bias:
+        findings.append(f"the offset is {kind.offset:.9g} in the file, and that of the machine is another one")
     findings += _check_calibration(model, truth, engine)
     return Verification(True, model.certificate, combined(recomputed_parts), tuple(dict.fromkeys(findings)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mercer.certificates import LARGE_GAP, Certificate, Status
+from mercer.certificates import LARGE_GAP, ApproximateCertificate, Certificate, Status
 from mercer.specs import MachineSpec, QuadraticSpec
 from mercer.studies.models import Model
 from mercer.studies.report.numbers import count, percent, small
@@ -63,6 +63,8 @@ def fixed(model: Model) -> str:
 def certainty(model: Model) -> str:
     """What a model's certificate says, and what it does not."""
     certificate, machine_spec = model.certificate, model.machine_spec
+    if isinstance(certificate, ApproximateCertificate):
+        return _certainty_of_approximation(model, certificate)
     if not isinstance(machine_spec, QuadraticSpec):
         return _certainty_of_loss(model)
     gap = abs(certificate.relative_gap)
@@ -90,6 +92,18 @@ def certainty(model: Model) -> str:
         f"{small(beyond_rounding(certificate, certificate.relative_gap))}, violation "
         f"{small(certificate.kkt_violation)}). {advice}"
     )
+
+
+def _certainty_of_approximation(model: Model, certificate: ApproximateCertificate) -> str:
+    """What the certificate of an approximate machine says."""
+    distance = certificate.distance_to_exact
+    proved = (
+        f"no machine with {fixed(model)} can lower its training objective by more than {small(100 * distance)} percent"
+        if math.isfinite(distance)
+        else f"its distance to the exact machine is {certificate.distance_in_words}"
+    )
+    ended = "" if certificate.status is Status.OPTIMAL else f" It ended as “{certificate.status}”. {certificate.advice}"
+    return f"The machine is approximate: {certificate.approximation}, and {proved}.{ended}"
 
 
 def _stalled(certificate: Certificate) -> str:
@@ -166,8 +180,9 @@ def _numbers_of_loss(model: Model) -> str:
         else " A study trains its final linear machine to its own tolerance and, where that takes little time, further "
         "to 1/10,000 of it, so that the signs of more weights are proved."
     )
+    of_features = " of its own problem on features" if isinstance(certificate, ApproximateCertificate) else ""
     return (
-        f"Certificate: {certificate.status}; duality gap {certificate.gap:.3g} (relative "
+        f"Certificate{of_features}: {certificate.status}; duality gap {certificate.gap:.3g} (relative "
         f"{certificate.relative_gap:.3g}{_tolerance(certificate.tol_gap)}){_violated(certificate)}"
         f"{_tolerance(certificate.tol, ' (', ')')}.{why}"
     )
