@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mercer import SVC, SVR, KernelSearchCV, Landmarks, OneClassSVM, fit_model
+from mercer import RBF, SVC, SVR, KernelSearchCV, Landmarks, OneClassSVM, Spectrum, fit_model, gram_matrix
 from mercer.approximate import WAYS, way_of
 from mercer.studies.models import verify
 from mercer.studies.report.certificates import certainty
@@ -123,6 +123,25 @@ def test_more_landmarks_than_rows_and_duplicate_rows_are_no_error():
     several = SVC(approximation="landmarks").fit(np.repeat(X, 5, axis=0), np.repeat(y, 5))
     assert several.support_.size <= 60
     assert several.certificate_.distance_to_exact < 0.01
+
+
+def test_landmarks_work_on_any_rows_and_any_positive_semidefinite_kernel():
+    X, y, _ = rings(80)
+    random = np.random.default_rng(0)
+    strings = ["".join(random.choice(list("AC"), 12)) for _ in range(60)]
+    has_pair = np.array(["AA" in one[:4] for one in strings])
+    assert SVC(kernel=Spectrum(2), approximation=Landmarks(30)).fit(strings, has_pair).score(strings, has_pair) > 0.6
+    K = gram_matrix(RBF(gamma=0.5), X)
+    given = SVC(kernel="precomputed", approximation=Landmarks(20), probability=True).fit(K, y)
+    machine = SVC(gamma=0.5, approximation=Landmarks(20)).fit(X, y)
+    assert np.allclose(given.decision_function(K), machine.decision_function(X), atol=1e-3)
+    assert given.predict_proba(K).shape == (80, 2)
+    for kernel, rows in (("linear", np.zeros((80, 2))), (RBF(gamma=1.0), np.ones((80, 2)))):
+        same = SVC(kernel=kernel, approximation=Landmarks(20)).fit(rows, y)
+        assert same.support_.size == 1
+        assert same.certificate_.distance_to_exact < 1e-9
+    with pytest.raises(ValueError, match=r"row 3, column 1 is nan"):
+        SVC(approximation="landmarks").fit(np.where(np.arange(240).reshape(80, 3) == 10, np.nan, X), y)
 
 
 def test_a_machine_is_cloned_pickled_and_refitted():

@@ -44,10 +44,12 @@ class LandmarkBasis:
         among = np.ascontiguousarray(gram.block(landmarks, landmarks))
         largest = float(np.abs(np.diag(among)).max(initial=0.0))
         _, order, rank, _ = lapack.dpstrf(among, tol=_NOISE * largest, lower=0)
-        chosen = np.sort(order[:rank] - 1)  # in the order of the draw, in which the first ones matter most
+        chosen = np.sort(order[: max(1, rank)] - 1)  # in the order of the draw, in which the first ones matter most
         self.gram, self.landmarks = gram, landmarks[chosen]
         self.among: FloatArray = np.ascontiguousarray(among[np.ix_(chosen, chosen)])
-        self.triangle = np.asarray(np.linalg.cholesky(self.among).T, dtype=np.float64)
+        # Without a kernel value other than 0 there is one feature, which is 0.
+        root = np.linalg.cholesky(self.among).T if rank else np.eye(1)
+        self.triangle = np.asarray(root, dtype=np.float64)
 
     @property
     def size(self) -> int:
