@@ -858,7 +858,7 @@ def test_nesting_has_the_same_limit_when_written():
         (lambda: Callable("rbf"), TypeError, "must be callable with two blocks of rows, got 'rbf'"),
         (lambda: as_kernel("rbg"), ValueError, "kernel must be 'linear', 'poly', .* got 'rbg'; did you mean 'rbf'?"),
         (lambda: as_kernel("polynomal"), ValueError, "got 'polynomal'; did you mean 'polynomial'"),
-        (lambda: as_kernel("zzz"), ValueError, "or 'jaccard', a Kernel or a function .* got 'zzz'$"),
+        (lambda: as_kernel("zzz"), ValueError, "or 'jaccard', a text of several, a Kernel or a function .* got 'zzz'$"),
         (lambda: as_kernel(3), TypeError, "kernel must be 'linear', .* got 3"),
         (lambda: as_kernel(RBF), TypeError, r"got the class RBF: write RBF\(...\)"),
         (lambda: as_kernel("rbf", gamma=-1.0), ValueError, "gamma must be a number >= 0, got -1"),

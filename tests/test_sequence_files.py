@@ -69,7 +69,7 @@ def test_files_that_are_no_sequences_are_refused(tmp_path, text, name, message):
 def test_labels_of_another_file_are_joined_by_name(tmp_path):
     rows = read_table(written(tmp_path, FASTA))
     labels = written(tmp_path, "name,bound\nr2,no\nr3,no\nr1,yes\n", "labels.csv")
-    table, target = with_target(rows, str(labels))
+    table, target = with_target(rows, str(labels), None)
     assert target == "bound"
     assert table["bound"].tolist() == ["yes", "no"]
     for text, message in [
@@ -79,7 +79,7 @@ def test_labels_of_another_file_are_joined_by_name(tmp_path):
         ("name,label\nr2,no\nr1,yes\n", "both the sequences and .* have a column 'label'"),
     ]:
         with pytest.raises(TableError, match=message):
-            with_target(rows, str(written(tmp_path, text, "labels.csv")))
+            with_target(rows, str(written(tmp_path, text, "labels.csv")), None)
 
 
 @pytest.mark.full

@@ -18,6 +18,9 @@ from mercer.data.rows import Data, Vectors
 Part = tuple[str, tuple[str, ...]]
 """What is read, such as "numbers" or "fingerprints", and the names of the columns that it is read from."""
 
+REST = ("\0rest",)
+"""In the place of the names of columns: all columns of a data frame that no other part of the kernel names."""
+
 Cells = npt.NDArray[Any]
 """The cells of a column: numbers with NaN for missing ones, or objects with None; with two dimensions, rows."""
 
@@ -57,9 +60,14 @@ class MixedRows(Data):
         The cells of the columns that are read, by name.
     parts : mapping of (str, tuple of str) to Data
         The same rows, as each part reads them.
+    rest : tuple of str, optional
+        The columns that `REST` stands for.
     """
 
-    def __init__(self, columns: Mapping[str, Cells], parts: Mapping[Part, Data]) -> None:
+    def __init__(
+        self, columns: Mapping[str, Cells], parts: Mapping[Part, Data], rest: tuple[str, ...] | None = None
+    ) -> None:
+        self.rest = rest
         self._columns, self._parts = dict(columns), dict(parts)
         self._matrices = {names[0] for (_, names), part in parts.items() if isinstance(part, Precomputed)}
         self.names = list(columns)
@@ -92,6 +100,8 @@ class MixedRows(Data):
 
     def part(self, name: Part) -> Data:
         """Return the rows as this part of the kernel reads them."""
+        if name[1] == REST and self.rest is not None:
+            name = (name[0], self.rest)
         if name not in self._parts:
             raise ValueError(
                 f"these rows were read for another kernel: {listing(name[1])} were not read as {name[0]}. Give the "
@@ -105,6 +115,7 @@ class MixedRows(Data):
         return MixedRows(
             {name: cells[chosen] if name not in self._matrices else cells for name, cells in self._columns.items()},
             {name: part.rows(chosen) for name, part in self._parts.items()},
+            self.rest,
         )
 
     def like(self, other: Data) -> MixedRows:
@@ -122,7 +133,7 @@ class MixedRows(Data):
                     f"column {listing(name[1])} must have the width of the training rows, {beside.p}, got {part.p}: "
                     "give the same number of bits, entries or training rows"
                 )
-        return MixedRows(self._columns, parts)
+        return MixedRows(self._columns, parts, self.rest)
 
     def _refuse_other_kind(self, column: str, fitted: Cells) -> None:
         holds = [_are_all_numbers(cells) for cells in (self._columns[column], fitted)]
@@ -135,7 +146,7 @@ class MixedRows(Data):
         parts = {name: part.followed_by(beside) for name, part, beside in self._beside(other)}
         assert isinstance(other, MixedRows)
         columns = {name: np.concatenate([cells, other._columns[name]]) for name, cells in self._columns.items()}
-        return MixedRows(columns, parts)
+        return MixedRows(columns, parts, self.rest)
 
     def _beside(self, other: Data) -> list[tuple[Part, Data, Data]]:
         if not isinstance(other, MixedRows):

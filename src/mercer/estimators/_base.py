@@ -49,12 +49,17 @@ class HoldsKernel:
 
     def _takes_values(self) -> bool:
         """Whether X holds kernel values."""
-        current = self.kernel
-        return (
-            current.takes_values
-            if isinstance(current, Kernel)
-            else isinstance(current, str) and current == "precomputed"
-        )
+        kernel = self._plain_kernel()
+        return kernel is not None and kernel.takes_values
+
+    def _plain_kernel(self) -> Kernel | None:
+        """Return the kernel, without the estimator's gamma and the like; None for a function or an unknown name."""
+        if isinstance(self.kernel, Kernel):
+            return self.kernel
+        try:
+            return as_kernel(self.kernel) if isinstance(self.kernel, str) else None
+        except ValueError:
+            return None
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the estimator and of its kernel.
@@ -214,7 +219,8 @@ class KernelMachine(SupportsCallbacks, WithCard, FindsNeighbours, HoldsKernel, B
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        structured = isinstance(self.kernel, Kernel) and self.kernel.is_structured
+        kernel = self._plain_kernel()
+        structured = kernel is not None and kernel.is_structured
         tags.input_tags.sparse = not structured
         tags.input_tags.two_d_array = not structured
         tags.input_tags.string = structured

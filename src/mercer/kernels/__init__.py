@@ -1,10 +1,12 @@
 """Kernels: functions that measure the similarity of two rows, independent of storage, caches and devices."""
 
+from mercer.data.mixed_rows import REST as REST
 from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
 from mercer.kernels.alignment import LocalAlignment
 from mercer.kernels.column_parts import FINGERPRINTS as FINGERPRINTS
 from mercer.kernels.column_parts import NUMBERS as NUMBERS
 from mercer.kernels.column_parts import SEQUENCES as SEQUENCES
+from mercer.kernels.column_parts import VALUES as VALUES
 from mercer.kernels.column_parts import mixed_rows as mixed_rows
 from mercer.kernels.column_parts import parts_of as parts_of
 from mercer.kernels.column_parts import symbols_of_table as symbols_of_table

@@ -23,7 +23,7 @@ from mercer.data import (
     table_of_bits_or_counts,
     text_hash,
 )
-from mercer.data.mixed_rows import Cells, MatrixColumns, Part, cells_of, frame_columns, is_number_column
+from mercer.data.mixed_rows import REST, Cells, MatrixColumns, Part, cells_of, frame_columns, is_number_column
 
 
 class Reader(Protocol):
@@ -101,14 +101,21 @@ def mixed_rows(kernel: Reader, X: Any, *, fitted: bool = False, training: bool =
         return None
     columns = frame_columns(X)
     if columns is None:
-        if fitted or any(reading(part) not in _OF_TABLES for part, _ in named):
-            needed = list(dict.fromkeys(name for _, names in named for name in names))
-            raise ValueError(
-                f"{kernel!r} needs a data frame with the columns {listing(needed)}, got {type(X).__name__}"
-            )
+        has_rest = any(names == REST for _, names in named)
+        if fitted or has_rest or any(reading(part) not in _OF_TABLES for part, _ in named):
+            needed = list(dict.fromkeys(name for _, names in named if names != REST for name in names))
+            what = f"the columns {listing(needed)}" if needed else "named columns"
+            raise ValueError(f"{kernel!r} needs a data frame with {what}, got {type(X).__name__}")
         return None
+    rest = _rest(kernel, columns)
+    named = tuple((part, rest if names == REST and rest else names) for part, names in named)
     is_table = all(map(is_number_column, columns.values())) and all(reading(part) in _OF_TABLES for part, _ in named)
-    if is_table and not fitted and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
+    if (
+        is_table
+        and not fitted
+        and rest is None
+        and all(isinstance(name, str) for name in getattr(X, "columns", [None]))
+    ):
         return None
     if (unnamed := _without_columns(kernel)) is not None:
         raise ValueError(
@@ -131,7 +138,22 @@ def mixed_rows(kernel: Reader, X: Any, *, fitted: bool = False, training: bool =
     if len(set(lengths.values())) > 1:
         counts = [f"{size} in {listing(names)}" for names, size in lengths.items()]
         raise ValueError(f"all columns must have the same number of rows, got {', '.join(counts)}")
-    return MixedRows(cells, parts)
+    return MixedRows(cells, parts, rest)
+
+
+def _rest(kernel: Reader, columns: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the columns that no part names, if a part reads the rest; otherwise None."""
+    parts = [names for _, names in kernel.named_columns]
+    if REST not in parts:
+        return None
+    named = {name for names in parts if names != REST for name in names}
+    rest = tuple(name for name in columns if name not in named)
+    if not rest:
+        raise ValueError(
+            f"{kernel!r} reads the rest of the columns, and all of {listing(list(columns))} are named: leave out the "
+            "part on rest"
+        )
+    return rest
 
 
 def _without_columns(kernel: Reader) -> Reader | None:

@@ -21,6 +21,7 @@ from mercer.kernels import (
     weighted_degree,
     words,
 )
+from mercer.kernels.formulas import parse
 from mercer.kernels.kernel import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import Callable
@@ -40,6 +41,14 @@ _CLASSES: dict[str, Any] = {
 }
 _NAMED = {name: member for member in _CLASSES.values() for name in member.names}
 
+_IN_TEXT: dict[str, type[Kernel]] = {
+    **_NAMED,
+    **{name: member for name, member in _CLASSES.items() if not issubclass(member, algebra.Derived)},
+    "GeneralizedGaussian": distances.GeneralizedGaussian,
+}
+del _IN_TEXT["OfDistance"]  # the base class of several kernels
+"""The classes that a kernel as text may name; sums and the like have signs there."""
+
 NAMES = tuple(dict.fromkeys(member.names[0] for member in _NAMED.values()))
 """The kernels that `as_kernel` knows by name: scikit-learn's name if it has one. Some kernels have further names."""
 
@@ -57,9 +66,12 @@ def as_kernel(
     ----------
     spec : str, Kernel or callable
         One of `NAMES` ("linear", "poly", "rbf", "sigmoid", "laplacian", ...) or another of the kernel's ``names``
-        ("gaussian", ...); a kernel, returned as it is; or a function of two blocks of rows (see `Callable`).
+        ("gaussian", ...); a text such as ``"Spectrum(3) on seq + 0.5 * RBF(gamma=2) on age, dose + Hamming on rest"``,
+        with kernels, numbers, ``+``, ``*``, ``**``, parentheses, ``normalize(...)``, ``center(...)``, ``exp(...)`` and
+        the columns that a kernel reads (names with spaces or signs in quotes; ``rest`` is all columns that are not
+        named); a kernel, returned as it is; or a function of two blocks of rows (see `Callable`).
     degree, gamma, coef0
-        Parameters of a kernel given by name, used if it has them.
+        Parameters of a kernel given by one name, used if it has them. In a text, kernels have their own.
 
     Returns
     -------
@@ -74,6 +86,8 @@ def as_kernel(
     --------
     >>> as_kernel("poly", degree=2, gamma="auto")
     Polynomial(degree=2, gamma='auto', coef0=0.0)
+    >>> as_kernel("Tanimoto on fp + 0.5 * RBF(gamma=2) on 'body mass', age")
+    Tanimoto().on(['fp']) + 0.5 * RBF(gamma=2.0).on(['body mass', 'age'])
     """
     if isinstance(spec, str) and spec in _NAMED:
         kernel_class = _NAMED[spec]
@@ -89,7 +103,9 @@ def as_kernel(
         raise TypeError(f"kernel must be a kernel, got the class {spec.__name__}: write {spec.__name__}(...)")
     if callable(spec):
         return Callable(spec)
-    wanted = f"kernel must be {_one_of(NAMES)}, a Kernel or a function of two blocks of rows"
+    if isinstance(spec, str) and (spec in _IN_TEXT or not spec.replace("-", "_").isidentifier()):
+        return parse(spec, _IN_TEXT)
+    wanted = f"kernel must be {_one_of(NAMES)}, a text of several, a Kernel or a function of two blocks of rows"
     if not isinstance(spec, str):
         raise TypeError(f"{wanted}, got {spec!r}")
     near = nearest_names(spec, _NAMED, likeness=0.5)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mercer._typing import FloatArray
 from mercer.data import Data, MixedRows
 from mercer.data.lazy import lazy_property
+from mercer.data.mixed_rows import REST
 from mercer.data.rows import BLOCK_VALUES
 from mercer.kernels.algebra import OfOne, formula
 from mercer.kernels.column_parts import reading
@@ -67,7 +68,8 @@ class On(OfOne):
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
         """Return the kernel with column indices, and with its inner rules resolved on these columns."""
         if isinstance(X, MixedRows):
-            return On(self.kernel.resolve(self.part_of(X), weights), self.columns)
+            columns = X.rest if self.columns == REST and X.rest is not None else self.columns
+            return On(self.kernel.resolve(self.part_of(X), weights), columns)
         view = self._view(X)
         return On(self.kernel.resolve(view.of(vectors(self, X)), weights), view.chosen)
 
@@ -105,6 +107,8 @@ class On(OfOne):
         return hash((self.kernel, repr(self.columns)))
 
     def __repr__(self) -> str:
+        if self.columns == REST:
+            return f"{formula(self.kernel, 4)}.on(REST)"
         listed = self.columns if isinstance(self.columns, slice) else list(self.columns)
         return f"{formula(self.kernel, 4)}.on({listed!r})"
 

@@ -68,9 +68,12 @@ def _examine(
 ) -> None:
     with ended_by_ctrl_c():
         from mercer.studies.doctor import examined
+        from mercer.studies.inputs import with_target
         from mercer.studies.tables import read_target
 
     rows = read(path, reading, text=as_text(columns))
+    if target is not None:
+        rows, target = with_target(rows, target, path)
     truth = None
     if target is None and rows.sparse is None:
         say("note", "without --target COLUMN only the columns are examined, not what predicts the target")

@@ -13,6 +13,7 @@ import click
 from mercer.studies.cli.files import check_output, is_model_file, read, say_written
 from mercer.studies.cli.fit_linear import fit_linear
 from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
+from mercer.studies.cli.kernel_option import columns_for
 from mercer.studies.cli.machine_options import machine_options
 from mercer.studies.cli.machines import MACHINES, USUAL, against_rounding, check_options, is_given
 from mercer.studies.cli.messages import Failure, say
@@ -101,7 +102,12 @@ def fit_command(
             options=options,
         )
     refuse_options_of_files()
+    with ended_by_ctrl_c():
+        from mercer.studies.inputs import with_target
+
     rows = read(table, reading, text=as_text(columns))
+    if target is not None:
+        rows, target = with_target(rows, target, table)
     rows = with_rare(rows, target, task, rare, test_size=0.25, folds=5)
     path = Path(out)
     check_output(path, (table,), is_model_file, force=force, mode="wb")
@@ -206,6 +212,7 @@ def asked_for(
         )
     columns = columns | {"drop": tuple(name for name in columns["drop"] if name != weights)}
     used = rows if weights is None else rows.without([weights])
+    columns = columns_for(options["kernel"], used, target, columns)
     truth, class_weight, costs = None, options["class_weight"], None
     if machine is not None and not MACHINES[machine].needs_target:
         refuse_target(machine, target, task)

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from mercer.studies.cli.machines import KERNELS, MACHINES, STREAMED
+from mercer.studies.cli.kernel_option import KERNELS, KernelText
+from mercer.studies.cli.machines import MACHINES, STREAMED
 from mercer.studies.cli.options import AnyNumber, Command, Integer, Number, class_weight_option, cost_option, positive
 
 
@@ -68,7 +69,14 @@ _OPTIONS = (
         help="With --linear: standardise columns of numbers, or use them as they are  [default: --scale; svmlight is "
         "never scaled]. All other machines standardise them.",
     ),
-    click.option("--kernel", type=click.Choice(KERNELS), default="rbf", show_default=True),
+    click.option(
+        "--kernel",
+        type=KernelText(KERNELS),
+        default="rbf",
+        show_default=True,
+        help='Its name, or a text such as "Spectrum(3) on seq + RBF on rest": kernels of the library with their '
+        "arguments, the columns that each one reads, and signs between them.",
+    ),
     click.option(
         "--C", "C", type=Number(min=0, min_open=True), help="Penalty; inf is the maximal margin  [default: 1]"
     ),

@@ -200,8 +200,6 @@ _PARAMETERS = {"neighbors": "n_neighbors", "components": "n_components", "passes
 _BY_KERNEL = {"gamma": ("poly", "rbf", "sigmoid"), "degree": ("poly",), "coef0": ("poly", "sigmoid")}
 """Options of some kernels only."""
 
-KERNELS = ("linear", "poly", "rbf", "sigmoid")
-
 
 def check_options(name: str, *, named: bool) -> None:
     """Raise UsageError for an option of the command that means nothing for the machine or the kernel.

@@ -15,19 +15,30 @@ from mercer.studies.cli.options import OnceCommand, categorical_option, reading_
 @click.command("verify", cls=OnceCommand)
 @click.argument("model", metavar="MODEL")
 @table_argument
+@click.option(
+    "--target",
+    metavar="FILE",
+    help="File of names and their labels, if the training had its target there.",
+)
 @reading_options
 @categorical_option
-def verify_command(model: str, table: str, reading: dict[str, Any], categorical: tuple[str, ...]) -> int:
+def verify_command(
+    model: str, table: str, target: str | None, reading: dict[str, Any], categorical: tuple[str, ...]
+) -> int:
     """Recompute the certificate of a MODEL from the TABLE that it was trained on.
 
     Exit status 1 if it is another table, or if a number does not agree.
     """
     with ended_by_ctrl_c():
         from mercer.studies.cli.output import print_verification
+        from mercer.studies.inputs import with_target
         from mercer.studies.models import verify
 
     loaded = load(model)
-    verification = verify(loaded, read(table, reading, text=categorical, model=loaded))
+    rows = read(table, reading, text=categorical, model=loaded)
+    if target is not None:
+        rows, _ = with_target(rows, target, table)
+    verification = verify(loaded, rows)
     print_verification(loaded, verification)
     for finding in verification.findings:
         say("error", finding)

@@ -29,6 +29,10 @@ from mercer.studies.models.model_of_estimator import as_model as as_model
 from mercer.studies.models.model_of_estimator import encoded_rows as encoded_rows
 from mercer.studies.models.model_of_estimator import fit_model as fit_model
 from mercer.studies.models.refusals import ModelFileError as ModelFileError
+from mercer.studies.models.table_kernels import cell_columns as cell_columns
+from mercer.studies.models.table_kernels import cell_kernel as cell_kernel
+from mercer.studies.models.table_kernels import named_columns as named_columns
+from mercer.studies.models.table_kernels import reader_of_table as reader_of_table
 from mercer.studies.models.training_set import TrainingSet as TrainingSet
 from mercer.studies.models.training_set import encode_training_rows as encode_training_rows
 from mercer.studies.models.verification import Verification as Verification

@@ -30,7 +30,7 @@ from mercer.data import (
 )
 from mercer.estimators import RBFNetworkClassifier
 from mercer.gram import Gram
-from mercer.kernels import as_rows, mixed_rows, symbols_of_table
+from mercer.kernels import as_kernel, as_rows, mixed_rows, symbols_of_table
 from mercer.multiclass import JOINT
 from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
@@ -50,6 +50,7 @@ from mercer.studies.models.from_file import model_of_file
 from mercer.studies.models.model import Model, grouped, grouped_parts
 from mercer.studies.models.of_machine import model_of_machine
 from mercer.studies.models.row_reader import RowReader, are_same_rows, listed_rows, reader_of
+from mercer.studies.models.table_kernels import cell_columns, cell_kernel, named_columns, reader_of_table
 from mercer.studies.models.training_set import TrainingSet, encode_training_rows
 from mercer.studies.tables.column_checks import examine_text, suspicious_columns
 from mercer.studies.tables.encoding import Kind, Missing, TableEncoder
@@ -119,7 +120,7 @@ def fit_model(
     TableWarning
         If columns are not used, or for a guess of what they hold.
     """
-    training, row_weights = _encoded(table, target, machine, rows, sample_weight, keep, missing, encoder)
+    training, row_weights, machine = _encoded(table, target, machine, rows, sample_weight, keep, missing, encoder)
     model = _model_of(training, _fitted(clone(machine), training, row_weights), row_weights)
     column = sample_weight if isinstance(sample_weight, str) else None
     return replace(model, training=replace(model.training, weight_column=column))
@@ -138,7 +139,12 @@ def encoded_rows(
 
     Targets are None for novelty detectors, and weights without `sample_weight`.
     """
-    training, weights = _encoded(table, target, machine, rows, sample_weight, (), "error", encoder)
+    training, weights, _ = _encoded(table, target, machine, rows, sample_weight, (), "error", encoder)
+    if isinstance(training.encoder, RowReader):
+        raise TableError(
+            f"{training.encoder.kernel!r} reads the cells of a table itself, and this command encodes them",
+            "name a kernel of numbers such as rbf, or fit the machine at once",
+        )
     y = None if target is None else training.prediction_kind.as_y(training.truth)
     return training.X, y, weights
 
@@ -152,8 +158,8 @@ def _encoded(
     keep: Iterable[str],
     missing: Missing,
     encoder: TableEncoder | None,
-) -> tuple[TrainingSet, npt.NDArray[np.float64] | None]:
-    """Return the encoded training rows, and their weights; see :func:`fit_model`."""
+) -> tuple[TrainingSet, npt.NDArray[np.float64] | None, Machine]:
+    """Return the encoded training rows, their weights, and the machine with the columns that its kernel reads."""
     _check_machine(machine)
     if (target is None) is not isinstance(machine, NOVELTY):
         needs = "no target: target must be None" if target is not None else "a target"
@@ -169,14 +175,28 @@ def _encoded(
     column = sample_weight if isinstance(sample_weight, str) else None
     if column is not None:
         table = table.without([column])
+    kernel = cell_kernel(getattr(machine, "kernel", None), table, target)
     if encoder is None:
-        table, kinds = _examined(table, target, rows, keep)
+        read_as_cells = () if kernel is None else cell_columns(kernel)
+        if kernel is not None:
+            named = {target, *(name for _, names in kernel.named_columns for name in names)}
+            table = table.select([name for name in table.names if name in named])
+            keep = [*keep, *named_columns(as_kernel(cast(Any, machine).kernel))]
+        keep = [name for name in keep if name not in read_as_cells]
+        examined, kinds = _examined(table.without(read_as_cells), target, rows, keep)
+        table = table.select([name for name in table.names if name in examined or name in read_as_cells])
+        kernel = cell_kernel(getattr(machine, "kernel", None), table, target)
         encoder = TableEncoder(missing=missing, kinds=kinds)
+    reader: TableEncoder | RowReader = encoder
+    if kernel is not None:
+        chosen = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
+        reader = reader_of_table(kernel, chosen, encoder)
+        machine = clone(machine).set_params(kernel=kernel)
     learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
     if target is not None and not is_regressor(machine):
         table = table.as_written(target)
-    training = encode_training_rows(table, target, learn, rows=rows, encoder=encoder)
-    return training, None if weights is None else weights[training.rows]
+    training = encode_training_rows(table, target, learn, rows=rows, encoder=reader)
+    return training, None if weights is None else weights[training.rows], machine
 
 
 def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any = None) -> Model:

@@ -100,9 +100,9 @@ class Predictor(BaseEstimator):
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
         """The columns that the model uses, in the order in which an array has them."""
-        if self.encoder.rules_:
-            return np.array([rule.name for rule in self.encoder.rules_], dtype=object)
-        raise AttributeError("this model was trained on a sparse table without names, so it has no feature_names_in_")
+        if self.encoder.column_names:
+            return np.array(self.encoder.column_names, dtype=object)
+        raise AttributeError("this model was trained on rows without names of columns, so it has no feature_names_in_")
 
     @feature_names_in_.setter
     def feature_names_in_(self, names: None) -> None:
@@ -120,7 +120,7 @@ class Predictor(BaseEstimator):
     def n_features_in_(self) -> int:
         """Number of columns of an array of rows."""
         block = self.encoder.sparse_
-        return len(self.encoder.rules_) + (0 if block is None else block.n_columns)
+        return len(self.encoder.column_names) + (0 if block is None else block.n_columns)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return nothing: a trained model has no parameters that can be set."""

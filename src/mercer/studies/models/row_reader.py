@@ -92,8 +92,8 @@ class RowReader:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return self.columns or ()
+        """The columns that are read; not those that had one value only in the training rows."""
+        return tuple(name for name in self.columns or () if name not in self.constant_)
 
     @property
     def feature_names_(self) -> tuple[str, ...]:
@@ -164,11 +164,11 @@ class RowReader:
                 "too many for a kernel on columns of several kinds",
                 "name columns with fewer categories, or give text to a kernel such as Spectrum(3)",
             )
-        matrix = encoder.transform(table.select(self._numbers))
+        matrix = encoder.transform(table.select([name for name in self._numbers if name not in self.constant_]))
         dense: npt.NDArray[Any] = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
         ends = np.cumsum([0, *(rule.n_features for rule in encoder.rules_)])
         places = {rule.name: slice(*ends[i : i + 2]) for i, rule in enumerate(encoder.rules_)}
-        return {name: dense[:, places.get(name, slice(0))] for name in self._numbers}
+        return {name: dense[:, places.get(name, slice(0))] for name in self._numbers}  # constant ones have no columns
 
     def _without_names(self, X: Any) -> Data:
         if not isinstance(X, Table):

@@ -48,6 +48,8 @@ class ColumnOptions:
         Largest number of levels of a column of categories that get an indicator.
     missing : {"impute", "error", "drop"}
         What is done with missing cells: fill them in, refuse the table, or leave out their rows.
+    cells : collection of str
+        Columns that a kernel reads as they are: they are used, and what they hold is not guessed.
     """
 
     drop: Collection[str] = ()
@@ -58,9 +60,10 @@ class ColumnOptions:
     date_order: DateOrder | None = None
     max_levels: int = MAX_LEVELS
     missing: MissingPolicy = "impute"
+    cells: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("drop", "keep", "categorical", "text", "dates"):
+        for name in ("drop", "keep", "categorical", "text", "dates", "cells"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice("missing", self.missing, get_args(MissingPolicy))
         check_count("max_levels", self.max_levels)
@@ -245,7 +248,7 @@ def _chosen(
     left_out = dict.fromkeys(options.drop, "as asked") | identifiers
     left_out |= {name: _EMPTY for name in deciding.names if name not in left_out and deciding.missing(name).all()}
     for name in table.names:
-        if name != target and name not in drop and name not in kinds:
+        if name != target and name not in drop and name not in kinds and name not in options.cells:
             examine_text(table, deciding, name)
         if (kind := kinds.get(name)) in get_args(DateKind):
             refuse_other_cells(table, name, cast(DateKind, kind))
@@ -286,7 +289,7 @@ def _chosen(
         n_incomplete=n_incomplete,
         kinds={name: kind for name, kind in kinds.items() if name in features},
         max_levels=options.max_levels,
-        guesses=(*guesses, *note_of_levels(deciding, features, kinds, options.max_levels)),
+        guesses=(*guesses, *note_of_levels(deciding, _without(features, options.cells), kinds, options.max_levels)),
     )
 
 
@@ -307,7 +310,11 @@ def _kinds(table: Table, target: str | None, options: ColumnOptions) -> tuple[di
 
 
 def _candidates(table: Table, target: str | None, options: ColumnOptions) -> Table:
-    return table.without({*([] if target is None else [target]), *options.drop})
+    return table.without({*([] if target is None else [target]), *options.drop, *options.cells})
+
+
+def _without(names: Collection[str], gone: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in gone)
 
 
 def _warn_of_missing_target(table: Table, target: str) -> None:

@@ -1,0 +1,63 @@
+"""The option --kernel of `mercer fit`: the name of a kernel, or a text such as "Spectrum(3) on seq + RBF on rest"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer.studies.cli.imports import ended_by_ctrl_c
+
+if TYPE_CHECKING:
+    from mercer.data import Table
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid")
+"""The kernels whose parameters are options."""
+
+
+class KernelText(click.ParamType):
+    """One of some names, or a text that describes a kernel."""
+
+    name = "kernel"
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the names, and that a text is possible."""
+        del param, ctx
+        return f"[{'|'.join(self.names)}|TEXT]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text, once it is known to be a kernel."""
+        text = str(value)
+        if text in self.names:
+            return text
+        with ended_by_ctrl_c():
+            from mercer.kernels import as_kernel
+        try:
+            as_kernel(text)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        return text
+
+
+def columns_for(kernel: str, rows: Table, target: str | None, columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of columns with those that the kernel reads: named ones are used, whatever they look like."""
+    if kernel in KERNELS:
+        return columns
+    from mercer.kernels import as_kernel
+    from mercer.studies.models import cell_columns, cell_kernel, named_columns
+
+    dropped = rows.without([name for name in columns["drop"] if name in rows])
+    asked = cell_kernel(kernel, dropped, target)
+    if asked is None:
+        return columns
+    raw = cell_columns(asked)
+    read_by_it = {name for _, names in asked.named_columns for name in names}
+    others = [name for name in rows.names if name not in read_by_it and name != target]
+    return columns | {
+        "drop": tuple(dict.fromkeys([*columns["drop"], *others])),
+        "keep": tuple(dict.fromkeys([*columns["keep"], *named_columns(as_kernel(kernel))])),
+        "cells": raw,
+    }
