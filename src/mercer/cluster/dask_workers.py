@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+import uuid
 from asyncio import CancelledError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
+import cloudpickle
 import dask
+import numpy as np
 from distributed import Client, Future, KilledWorker, default_client, wait
-from distributed.client import FutureCancelledError
+from distributed.client import ClosedClientError, FutureCancelledError
 from distributed.comm import CommClosedError
 
 from mercer.cluster.threads import ThreadWorkers
@@ -43,23 +48,27 @@ class DaskWorkers(Workers):
         self.n_blocks = max(1, sum(threads.values()))
         self._places = [address for address in sorted(threads) for _ in range(threads[address])]
 
-    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
-        """Make the blocks on workers in turn; another worker makes a block if the first one is gone."""
+    def place(
+        self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any, is_spread: bool = False
+    ) -> list[Handle]:
+        """Make the blocks; another worker makes a block that is lost, or meant for a worker that is gone."""
         blocks = []
         for number, source in enumerate(sources):
-            place = self._places[number % len(self._places)]
-            with dask.annotate(workers=[place], allow_other_workers=True):
+            about = {"workers": [self._places[number % len(self._places)]], "allow_other_workers": True}
+            with dask.annotate(**(about if is_spread else {})):
                 blocks.append(dask.delayed(function, pure=False)(source, *arguments))
-        return self.client.compute(blocks)
+        with self._errors():
+            return self.client.compute(blocks)
 
     def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
         """Return the futures of a function; a large payload is with one task, which can be made again if it is lost."""
         n = len(lists[0])
         self.sent_bytes += len(payload) * (1 if len(payload) > _LARGE else n)
         shared: Any = payload
-        if len(payload) > _LARGE:
-            shared = self.client.submit(bytes, payload, pure=False)
-        return self.client.map(_called, [function] * n, *lists, payload=shared, pure=False)
+        with self._errors():
+            if len(payload) > _LARGE:
+                shared = self.client.submit(bytes, payload, pure=False)
+            return self.client.map(_called, [function] * n, *lists, payload=shared, pure=False)
 
     def fetch(
         self,
@@ -72,27 +81,38 @@ class DaskWorkers(Workers):
         """Wait for the results and merge them; results that are lost are asked for again."""
         self.rounds += 1
         most = 1 if is_large else _FAN_IN
-        while len(handles) > most:
-            groups = [handles[first : first + _FAN_IN] for first in range(0, len(handles), _FAN_IN)]
-            handles = [self.client.submit(_merged, merge, group, pure=False) for group in groups]
-        for attempt in range(_ATTEMPTS + 1):
-            try:
+        with self._errors():
+            while len(handles) > most:
+                groups = [handles[first : first + _FAN_IN] for first in range(0, len(handles), _FAN_IN)]
+                handles = [self.client.submit(_merged, merge, group, pure=False) for group in groups]
+            for attempt in range(_ATTEMPTS + 1):
                 self._wait(handles, check)
-                results = self.client.gather(list(handles))
-                break
-            except KilledWorker as error:
-                raise ClusterError(self._killed(error)) from error
-            except (FutureCancelledError, CancelledError) as error:
-                if attempt == _ATTEMPTS or self.client.status != "running":
-                    raise ClusterError(
-                        f"the cluster lost results that cannot be made again ({error}). Data that a client scattered "
-                        "are lost with their worker: give collections whose partitions are read or made by tasks."
-                    ) from error
-                self.client.retry(list(handles))
-            except (CommClosedError, TimeoutError, OSError) as error:
-                raise ClusterError(self._gone()) from error
+                try:
+                    results = self.client.gather(list(handles))
+                    break
+                except (FutureCancelledError, CancelledError):
+                    if attempt == _ATTEMPTS or self.client.status != "running":
+                        raise
+                    self.client.retry(list(handles))
         self.received_bytes += sum(_size(result) for result in results)
         return merge(results)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn the errors of a cluster that cannot go on into one that says what to do."""
+        try:
+            yield
+        except KilledWorker as error:
+            raise ClusterError(self._killed(error)) from error
+        except (ClosedClientError, CommClosedError, TimeoutError, OSError) as error:
+            raise ClusterError(self._gone()) from error
+        except (FutureCancelledError, CancelledError) as error:
+            if self.client.status != "running":
+                raise ClusterError(self._gone()) from error
+            raise ClusterError(
+                f"the cluster lost results that cannot be made again ({error}). Data that a client scattered are lost "
+                "with their worker: give collections whose partitions are read or made by tasks."
+            ) from error
 
     def _wait(self, handles: Sequence[Future], check: Callable[[], None]) -> None:
         """Wait until all results are there; raise the error of one that failed."""
@@ -138,6 +158,35 @@ def current_workers() -> DaskWorkers | None:
 def local_workers(n_blocks: int) -> ThreadWorkers:
     """Return the threads of this process as workers, which evaluate Dask collections without a cluster."""
     return ThreadWorkers(n_blocks, lambda source: dask.compute(source, scheduler="threads")[0])
+
+
+def mapped(table: Any, function: Callable[..., Any], machine: Any, *arguments: Any) -> Any:
+    """Return the Dask array whose blocks are ``function(block, machine, *arguments)``, for arrays and data frames.
+
+    The function is called once here, for a block of a few rows that are made up, to learn the shape of its results.
+    """
+    machine = _snapshot(machine)
+    model = dask.delayed(machine, name=f"machine-{uuid.uuid4().hex}", traverse=False)
+    if not hasattr(table, "chunks"):
+        empty = np.asarray(function(table._meta_nonempty, machine, *arguments))[:0]
+        return table.map_partitions(_of_rows, function, empty, model, *arguments, meta=empty)
+    if table.ndim == 2 and len(table.chunks[1]) > 1:
+        table = table.rechunk({1: -1})
+    empty = np.asarray(function(np.zeros((1, *table.shape[1:]), table.dtype), machine, *arguments))[:0]
+    shape: dict[str, Any] = {"drop_axis": 1} if empty.ndim == 1 else {"chunks": (table.chunks[0], empty.shape[1:])}
+    return table.map_blocks(_of_rows, function, empty, model, *arguments, meta=empty, dtype=empty.dtype, **shape)
+
+
+def _snapshot(machine: Any) -> Any:
+    """Return a copy that another fit of the machine does not change, without its callback and its training rows."""
+    copied = copy(machine)
+    if hasattr(copied, "callback"):
+        copied.callback = None
+    return cloudpickle.loads(cloudpickle.dumps(copied))
+
+
+def _of_rows(block: Any, function: Callable[..., Any], empty: Any, machine: Any, *arguments: Any) -> Any:
+    return function(block, machine, *arguments) if block.shape[0] else empty
 
 
 def workers_at(address: str) -> DaskWorkers:

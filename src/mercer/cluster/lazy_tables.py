@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
 
 from mercer.cluster.workers import Workers
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def is_lazy(table: Any) -> bool:
@@ -18,3 +24,31 @@ def chosen_workers(n_threads: int) -> Workers:
     from mercer.cluster.dask_workers import current_workers, local_workers
 
     return current_workers() or local_workers(n_threads)
+
+
+def partitions(table: Any) -> list[Any]:
+    """Return the parts of a lazy table, one for each range of rows."""
+    if hasattr(table, "chunks") and table.ndim == 2 and len(table.chunks[1]) > 1:
+        table = table.rechunk({1: -1})
+    return list(np.ravel(table.to_delayed()))
+
+
+def by_blocks(method: Method) -> Method:
+    """Let a method that maps rows to results, ``method(self, X)``, take lazy tables also.
+
+    The result is then a Dask array. Its blocks are those of the table, and are computed where these are.
+    """
+
+    @wraps(method)
+    def of_table(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_lazy(X):
+            return method(self, X, *args, **kwargs)
+        from mercer.cluster.dask_workers import mapped
+
+        return mapped(X, _of_block, self, method.__name__, args, kwargs)
+
+    return of_table  # type: ignore[return-value]
+
+
+def _of_block(block: Any, machine: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return getattr(machine, name)(block, *args, **kwargs)

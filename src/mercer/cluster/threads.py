@@ -25,11 +25,14 @@ class ThreadWorkers(Workers):
         self.n_blocks, self._evaluate = n_blocks, evaluate
         self._pool = ThreadPoolExecutor(n_blocks, "mercer-worker")
 
-    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
+    def place(
+        self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any, is_spread: bool = False
+    ) -> list[Handle]:
         """Make the blocks, one for each source."""
 
         def make(source: Any) -> Any:
-            return function(source if self._evaluate is None else self._evaluate(source), *arguments)
+            value = _with_results(source)
+            return function(value if self._evaluate is None else self._evaluate(value), *arguments)
 
         return [self._pool.submit(make, source) for source in sources]
 
@@ -56,3 +59,12 @@ class ThreadWorkers(Workers):
         while wait(handles, _POLL_SECONDS).not_done:
             check()
         return merge([handle.result() for handle in handles])
+
+
+def _with_results(source: Any) -> Any:
+    """Return a source with results in the place of handles."""
+    if isinstance(source, Future):
+        return source.result()
+    if type(source) in (list, tuple):
+        return type(source)(map(_with_results, source))
+    return {name: _with_results(one) for name, one in source.items()} if type(source) is dict else source

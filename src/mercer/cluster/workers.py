@@ -11,7 +11,18 @@ Handle: TypeAlias = Any
 
 
 class ClusterError(RuntimeError):
-    """Work that the workers of a cluster could not finish; its attributes say what there is to go on from."""
+    """Work that the workers of a cluster could not finish.
+
+    Attributes
+    ----------
+    weights : ndarray or None
+        The weights that a solver had reached, from which it can go on.
+    n_iter : int
+        Its steps.
+    """
+
+    weights: Any = None
+    n_iter: int = 0
 
 
 class Workers(ABC):
@@ -33,11 +44,14 @@ class Workers(ABC):
     received_bytes: int = 0
 
     @abstractmethod
-    def place(self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any) -> list[Handle]:
+    def place(
+        self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any, is_spread: bool = False
+    ) -> list[Handle]:
         """Make a block of each source by a task of a worker: ``function(source, *arguments)``.
 
-        A source may be a tuple, in which parts of Dask collections stand for their values. A block that is lost with
-        its worker is made again.
+        A source may be nested lists and dicts, in which handles and parts of Dask collections stand for their values. A
+        block that is lost with its worker is made again. With `is_spread`, workers have blocks in turn; otherwise each
+        is made where its source is.
         """
 
     @abstractmethod

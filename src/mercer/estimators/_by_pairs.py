@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.cluster import by_blocks
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._labels import Labels
 from mercer.estimators._probabilities import Check, HasProbabilities
@@ -70,6 +71,7 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
         if raw is not None:
             self._calibrate(raw, labels, self._scheme)
 
+    @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.
 

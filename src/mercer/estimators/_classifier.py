@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
+from mercer.cluster import by_blocks
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice
 from mercer.estimators._dual import DualMachine
@@ -236,6 +237,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             (peak_bytes.table if isinstance(peak_bytes, PairCoefficients) else peak_bytes).T
         )
 
+    @by_blocks
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return decision values.
 
@@ -271,6 +273,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             return raw
         return training.class_scores(raw, self.classes_.size, self._scheme)
 
+    @by_blocks
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest score for each row.
 

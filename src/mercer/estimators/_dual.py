@@ -19,6 +19,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
+from mercer.cluster import by_blocks
 from mercer.data import Data, MixedRows, Precomputed, Vectors
 from mercer.data.arguments import check_flag
 from mercer.data.user_warnings import warn_user
@@ -353,6 +354,7 @@ class SingleMachine(DualMachine):
 class VectorRegressor(RegressorMixin, SingleMachine):
     """A support vector regressor: `predict` returns the decision function."""
 
+    @by_blocks
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return f(x) for each row.
 

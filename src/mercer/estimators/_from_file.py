@@ -13,11 +13,14 @@ import narwhals as nw
 from mercer._typing import FloatArray
 from mercer.data.reading import Reading
 from mercer.estimators._labels import Labels
+from mercer.estimators._lazy_training import fit_lazy
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._linear_training import LinearSolutions, TrainedLinearMachine
+from mercer.estimators._validation import drop_record
 from mercer.gram.rows.table_rows import LinearRows
 from mercer.problems.linear import LinearProblem
 from mercer.solvers import StageProgress
+from mercer.solvers.rows import LinearSolution
 from mercer.specs.linear import LinearSpec
 
 if TYPE_CHECKING:
@@ -107,6 +110,37 @@ class FitsFiles(TrainedLinearMachine):
         self._store(problems, solutions, LinearTable(None, 0))
         self.coef_, self.intercept_ = file.scale * self.coef_, file.centre + file.scale * self.intercept_
         self.encoder_, self.training_file_ = encoder, file
+        self._warn()
+
+    def _fit_lazy(self, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> Self:
+        """Train the machine on a table of Dask, whose rows stay with the workers."""
+        if checkpoint is not None:
+            raise ValueError(
+                "checkpoint= is for rows in the memory of this process. On a cluster, lost blocks are made again; after "
+                "an error, a fit with warm_start=True continues from the weights that were reached."
+            )
+        fit_lazy(self, X, y, sample_weight)
+        return self
+
+    def _store_lazy_fit(
+        self,
+        spec: LinearSpec,
+        p: int,
+        labels: Labels | None,
+        names: Any,
+        problems: Sequence[LinearProblem],
+        solutions: Sequence[LinearSolution],
+    ) -> None:
+        """Set the attributes of a machine that was trained on a lazy table of p columns with these names, or None."""
+        drop_record(self)
+        self.spec_, self.n_features_in_ = spec, p
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
+        if labels is not None:
+            self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self._used_rows, self._sparse = slice(None), problems[0].rows.is_sparse
+        self._store(problems, LinearSolutions(solutions), LinearTable(None, 0))
         self._warn()
 
     def fit_file(

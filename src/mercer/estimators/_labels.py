@@ -127,6 +127,22 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
     return Labels(classes, codes, weights, rows, by_class, _group_numbers(groups, n, rows))
 
 
+def labels_of_sums(classes: npt.NDArray[Any], sums: FloatArray, class_weight: Any) -> tuple[Labels, FloatArray]:
+    """Return the classes of rows that are elsewhere, and the number of the class for each of `classes`, (n_classes,).
+
+    `sums` are the sums of the weights of their rows. The number is -1 for a class that has no row of positive weight.
+
+    Raises
+    ------
+    ValueError
+        See :func:`read_labels`.
+    """
+    size = classes.size  # each class is named three times, so that the number of classes is small beside that of rows
+    weights = np.concatenate([sums, np.zeros(2 * size)])
+    labels = read_labels(np.concatenate([classes] * 3), weights, class_weight, 3 * size)
+    return labels, labels.codes[:size].astype(np.float64)
+
+
 def _group_numbers(groups: Any, n: int, rows: IndexArray) -> IndexArray | None:
     if groups is None:
         return None

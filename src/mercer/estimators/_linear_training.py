@@ -198,7 +198,7 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         last: Sequence[LinearSolution] = getattr(self, "_solutions", ()) if goes_on else ()
         first = problems[0]
         shape = (first.n_columns, first.n_classes) if isinstance(first, JointLinearProblem) else (first.n_columns,)
-        fits = len(last) == len(problems) and last[0].w.shape == shape and len(last[0].beta[:]) == first.rows.n
+        fits = len(last) == len(problems) and last[0].w.shape == shape and len(last[0].beta) == first.rows.n
         return last if fits else [None] * len(problems)
 
     def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:

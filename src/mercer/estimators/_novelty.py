@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
 from mercer._typing import FloatArray
+from mercer.cluster import by_blocks
 from mercer.data import Data, Dense
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._dual import SingleMachine
@@ -31,6 +32,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
 
     offset_: FloatArray
 
+    @by_blocks
     def score_samples(self, X: Any) -> FloatArray:
         """Return the similarity of each row to the training data; larger values mean more similar.
 
@@ -55,6 +57,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         """
         return self._scores(self._new_rows(X))
 
+    @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
         """Return ``score_samples(X) - offset_``; the values of rows outside are negative.
 
@@ -73,6 +76,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         """
         return self.score_samples(X) - self.offset_
 
+    @by_blocks
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """Return +1 for rows inside and -1 for rows outside.
 

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.cluster import by_blocks
 from mercer.data.arguments import check_choice, check_flag
 from mercer.data.offered import offered_if
 from mercer.data.user_warnings import warn_user
@@ -206,6 +207,7 @@ class HasProbabilities(ClassifierMixin):
         """Decision values of the machines that `calibration_` reads, (m, n_machines)."""
 
     @offered_if(_probability_is_set)
+    @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
 
@@ -243,6 +245,7 @@ class HasProbabilities(ClassifierMixin):
         return self.calibration_.probabilities(self._machine_values(X))
 
     @offered_if(_probability_is_set)
+    @by_blocks
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class, (m, n_classes); see :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):

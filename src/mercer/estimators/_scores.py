@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from mercer._typing import FloatArray
+from mercer.cluster import by_blocks
 from mercer.estimators._labels import Labels, one_column_for_two
 from mercer.multiclass.training import winners
 from mercer.problems.smooth import Logistic, Objective, Softmax
@@ -26,6 +27,7 @@ class ByScores(ClassifierMixin):
     def _machine_values(self, X: Any) -> FloatArray:
         return self._values(X)
 
+    @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.
 
@@ -51,6 +53,7 @@ class ByScores(ClassifierMixin):
         """
         return one_column_for_two(self._values(X))
 
+    @by_blocks
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest decision value of each row.
 
@@ -92,6 +95,7 @@ class ByLikelihood(ByScores):
 
     spec_: ForKernelLogisticRegression | ForLogisticRegression
 
+    @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.
 
@@ -115,6 +119,7 @@ class ByLikelihood(ByScores):
         """
         return super().decision_function(X)
 
+    @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class.
 
@@ -142,6 +147,7 @@ class ByLikelihood(ByScores):
         scores = self._values(X)
         return self.spec_.probabilities(scores)
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class.
 

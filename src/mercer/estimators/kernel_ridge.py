@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
+from mercer.cluster import by_blocks
 from mercer.data import Data
 from mercer.data.arguments import check_number
 from mercer.data.user_warnings import warn_user
@@ -330,6 +331,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             self._loo = residuals
         return self._shaped(self._loo)
 
+    @by_blocks
     def predict(self, X: Any) -> FloatArray:
         """Return f(x) of each row.
 

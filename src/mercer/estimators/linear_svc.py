@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
+from mercer.cluster import is_lazy
 from mercer.data.arguments import check_choice
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
@@ -247,6 +248,8 @@ class LinearSVC(ByScores, FitsFiles):
         MemoryError
             If `memory_limit` is less than what a copy of `X`, or the least memory of the solver, needs.
         """
+        if is_lazy(X):
+            return self._fit_lazy(X, y, sample_weight, checkpoint)
         with self._checkpointed(checkpoint, X, y, sample_weight):
             spec, control = self._asked(), self._control()
             table = read_linear_table(self, X, reset=True, y=y)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer._typing import FloatArray
+from mercer.cluster import by_blocks, is_lazy
 from mercer.data.arguments import check_choice, check_number
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels
@@ -184,6 +185,8 @@ class LinearSVR(RegressorMixin, FitsFiles):
         TypeError
             If `y` holds dates or times.
         """
+        if is_lazy(X):
+            return self._fit_lazy(X, y, sample_weight, checkpoint)
         with self._checkpointed(checkpoint, X, y, sample_weight):
             spec, control = self._asked(), self._control()
             table = read_linear_table(self, X, reset=True, y=y)
@@ -222,6 +225,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
         super()._store(problems, solutions, table)
         self.coef_ = self.coef_[0]
 
+    @by_blocks
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted target of each row.
 

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
+from mercer.cluster import is_lazy
 from mercer.data.arguments import check_choice, check_flag, check_number
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._from_file import FitsFiles
@@ -208,6 +209,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         MemoryError
             If `memory_limit` is less than what a copy of `X`, or the least memory of the solver, needs.
         """
+        if is_lazy(X):
+            return self._fit_lazy(X, y, sample_weight, checkpoint)
         with self._checkpointed(checkpoint, X, y, sample_weight):
             spec, control = self._asked(), self._control()
             table = read_linear_table(self, X, reset=True, y=y)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.cluster import by_blocks
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators._base import KernelMachine
@@ -194,6 +195,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
         self._codes = labels.codes[chosen]
         return self
 
+    @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return each class's share of the votes, weighted by `class_weight_`.
 
@@ -221,6 +223,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
         squares, places = self._nearest(X)
         return counted_shares(self._codes[places], self.class_weight_, squares if self.spec_.by_distance else None)
 
+    @by_blocks
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class with the largest weighted share of votes.
 

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
+from mercer.cluster import by_blocks
 from mercer.data import Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
 from mercer.estimators._callbacks import SupportsCallbacks
@@ -203,6 +204,7 @@ class RBFNetworkClassifier(SupportsCallbacks, ClassifierMixin, BaseEstimator):
         data = check_table(self, X, reset=False)
         return self._columns(data)
 
+    @by_blocks
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class that the linear machine predicts for each row.
 
@@ -230,6 +232,7 @@ class RBFNetworkClassifier(SupportsCallbacks, ClassifierMixin, BaseEstimator):
         return np.asarray(self.machine_.predict(columns))
 
     @_can("decision_function")  # type: ignore[untyped-decorator]
+    @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
         """Return the linear machine's decision values.
 
@@ -257,6 +260,7 @@ class RBFNetworkClassifier(SupportsCallbacks, ClassifierMixin, BaseEstimator):
         return np.asarray(self.machine_.decision_function(columns))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the linear machine's probabilities.
 
@@ -284,6 +288,7 @@ class RBFNetworkClassifier(SupportsCallbacks, ClassifierMixin, BaseEstimator):
         return np.asarray(self.machine_.predict_proba(columns))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @by_blocks
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of the linear machine's probabilities, (m, n_classes)."""
         columns = self._new_columns(X)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.cluster import by_blocks
 from mercer.data import Data
 from mercer.estimators._validation import check_table
 
@@ -45,6 +46,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         self._learn(self._training_rows(X))
         return self
 
+    @by_blocks
     def transform(self, X: Any) -> Any:
         """Return the new columns of each row.
 

@@ -15,7 +15,7 @@ from mercer._typing import FloatArray
 from mercer.certificates import Status
 from mercer.data import check_choice, check_count, check_flag
 from mercer.estimators._from_file import FitsFiles, TrainingFile
-from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._labels import Labels, labels_of_sums
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.solvers import Control, Progress, StageProgress
 from mercer.solvers.rows import (
@@ -155,17 +155,9 @@ def _labels_of(blocks: BlockCache, class_weight: Any) -> tuple[Labels, FloatArra
     for number in range(blocks.n_blocks):
         codes, block_labels = blocks.read_numbers(number)
         sums += np.bincount(codes.astype(np.intp), block_labels, minlength=len(texts))
-    names, size = labels_of_texts(texts), len(texts)
     if isinstance(class_weight, dict):  # booleans are texts here
         class_weight = {str(label) if isinstance(label, bool) else label: one for label, one in class_weight.items()}
-    # Each class is named three times, so that the number of classes is small beside that of the rows.
-    labels_read = read_labels(
-        np.concatenate([names, names, names]),
-        np.concatenate([sums, np.zeros(2 * size)]),
-        class_weight,
-        3 * size,
-    )
-    return labels_read, labels_read.codes[:size].astype(np.float64)
+    return labels_of_sums(labels_of_texts(texts), sums, class_weight)
 
 
 def _solve_on_file(

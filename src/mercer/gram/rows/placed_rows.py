@@ -84,7 +84,7 @@ class PlacedRows(LinearRows):
         nodes = self.workers.map(_result_of, self._states)
         is_large = 8 * self.p**2 > _LARGE
         merge = partial(_merged, n_leaves=n_leaves)
-        return self.workers.fetch(nodes, merge, check or _no_check, is_large=is_large)[0, n_leaves]
+        return self.workers.fetch(nodes, merge, check or no_check, is_large=is_large)[0, n_leaves]
 
     def each(self, of_block: Callable[[Block], None]) -> None:
         """Let a function change numbers of the rows, block by block; nothing is waited for."""
@@ -94,14 +94,19 @@ class PlacedRows(LinearRows):
         """Return numbers of the rows from the workers."""
         self._submit(partial(_read_numbers, numbers))
         parts = self.workers.map(_result_of, self._states)
-        return np.concatenate(self.workers.fetch(parts, _chained, _no_check))[at]
+        return np.concatenate(self.workers.fetch(parts, _chained, no_check))[at]
 
     def sample(self, size: int) -> TableRows:
         """Return about `size` rows in memory: those of the same rows in a table in memory."""
         chosen = sample_of(self.n, size)
         self._submit(partial(_chosen_rows, chosen))
-        parts = self.workers.fetch(self.workers.map(_result_of, self._states), _chained, _no_check)
+        parts = self.workers.fetch(self.workers.map(_result_of, self._states), _chained, no_check)
         return TableRows(*(_stacked([part[k] for part in parts]) for k in range(3)))
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the workers have forgotten the rows."""
+        return not self._blocks
 
     def release(self) -> None:
         """Let the workers forget the rows; they cannot be read any more."""
@@ -150,8 +155,17 @@ class PlacedNumbers:
     def __reduce__(self) -> tuple[Any, ...]:
         return PlacedNumbers, (self.name,)
 
+    def __len__(self) -> int:
+        return 0 if self._rows is None else self._rows.n
+
+    def belongs_to(self, rows: PlacedRows) -> bool:
+        """Whether these are numbers of the rows."""
+        return self._rows is rows
+
     def __getitem__(self, at: slice, /) -> FloatArray:
         here = _HERE.get()
+        if here is None and self._rows is None:
+            return np.zeros(0)  # a pickled machine has no numbers of its training rows
         if here is None and self._rows is not None:
             return self._rows.read(self, at)
         assert here is not None
@@ -268,5 +282,5 @@ def _stacked(parts: list[Any]) -> Any:
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
 
-def _no_check() -> None:
+def no_check() -> None:
     """Wait without a limit."""

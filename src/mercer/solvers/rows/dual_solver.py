@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.linear_solution import LinearPoint, WarmStart
+from mercer.gram.rows.placed_rows import PlacedRows
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.gram.threads import n_threads
 from mercer.problems.linear import Bias, LinearProblem
@@ -44,8 +45,10 @@ _STEP_ARRAYS = 3, 4  # more arrays of rows and of columns for the steps between 
 
 def can_descend(problem: LinearProblem) -> bool:
     """Whether :class:`DualSolver` applies: its losses, the l2 penalty; a free bias if the kernel engine solves it."""
-    is_known = isinstance(problem.loss, LOSSES) and problem.l1_ratio == 0.0
-    return is_known and (problem.bias is not Bias.FREE or engine_solves(problem))
+    has_dual = isinstance(problem.loss, LOSSES) and problem.l1_ratio == 0.0
+    if isinstance(problem.rows, PlacedRows):  # whose coefficients cannot change one after the other
+        return False
+    return has_dual and (problem.bias is not Bias.FREE or engine_solves(problem))
 
 
 def descent_reason(problem: LinearProblem, memory_limit: int | None = None) -> str:

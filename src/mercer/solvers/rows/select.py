@@ -13,6 +13,8 @@ from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSo
 from mercer.certificates.smooth import Evaluation
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
+from mercer.cluster import ClusterError
+from mercer.gram.rows.placed_rows import PlacedRows
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
@@ -215,12 +217,16 @@ def _followed(
 ) -> Iterator[Step]:
     """Yield the steps of a solver, and call `after_step` after each; end after `max_idle` steps without progress."""
     stalls = StallCounter()
-    for step in solver.steps(tol):
-        if after_step is not None:
-            after_step(solver.point_reached)
-        yield step
-        if stalls.count(step.violation) > max_idle:
-            return
+    try:
+        for step in solver.steps(tol):
+            if after_step is not None:
+                after_step(solver.point_reached)
+            yield step
+            if stalls.count(step.violation) > max_idle:
+                return
+    except ClusterError as error:
+        error.weights, error.n_iter = solver.weights, solver.n_iter
+        raise
 
 
 def choose(
@@ -254,6 +260,11 @@ def choose(
         curvature = SweptCurvature
         columns = f"{_why_not_formed(problem, too_large)}, so that the matrix of second derivatives is not formed"
         if problem.l1_ratio > 0.0:
+            if isinstance(problem.rows, PlacedRows):
+                raise ValueError(
+                    f"the l1 penalty with {q:,} columns needs the rows in the memory of one machine: with workers it "
+                    f"takes at most {MOST_COLUMNS:,}. Use the l2 penalty, or fewer columns."
+                )
             needed = 0 if sifts and not problem.loss.is_smooth else column_bytes(problem)
             if memory_limit is not None and needed > memory_limit:
                 raise MemoryError(

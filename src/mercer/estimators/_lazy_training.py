@@ -1,0 +1,348 @@
+"""The training of linear machines on tables of Dask: their rows stay with the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import InvalidParameterError
+
+from mercer._typing import FloatArray
+from mercer.certificates.linear_solution import LinearPoint
+from mercer.cluster import ClusterError, Workers, chosen_workers, is_lazy
+from mercer.cluster.joining import Nodes, merged, nodes_of
+from mercer.cluster.lazy_tables import partitions
+from mercer.estimators._labels import Labels, labels_of_sums
+from mercer.estimators._linear_rows import read_linear_table, refuse_large_targets, refuse_overflow
+from mercer.estimators._validation import check_sample_weight, check_targets, refuse_targets
+from mercer.gram import n_threads
+from mercer.gram.rows.placed_rows import PlacedNumbers, PlacedRows, block_starts, leaf_rows, no_check
+from mercer.gram.rows.table_rows import Block, ZeroNumbers
+from mercer.solvers.rows import LinearSolution, solve_each
+
+if TYPE_CHECKING:
+    from mercer.estimators._from_file import FitsFiles
+
+_PLACED: WeakValueDictionary[tuple[Any, ...], PlacedRows] = WeakValueDictionary()
+"""Rows that workers hold for a machine that is still there, by the names of the tables: other fits share them."""
+
+
+class LazyTable(NamedTuple):
+    """What is known of a lazy table after a look at all of its partitions.
+
+    Attributes
+    ----------
+    rows : PlacedRows
+    labels : Labels, optional
+        The classes and their weights, without codes of the rows.
+    names : ndarray of str, optional
+        The names of the columns.
+    """
+
+    rows: PlacedRows
+    labels: Labels | None
+    names: npt.NDArray[Any] | None
+
+
+def fit_lazy(machine: FitsFiles, X: Any, y: Any, sample_weight: Any) -> None:
+    """Train a linear machine on a lazy table; `fit` of the machine hands over to this function.
+
+    Raises
+    ------
+    ClusterError
+        If the workers cannot finish the work. The weights that were reached are its attribute `weights`, and the next
+        fit starts there with ``warm_start=True``.
+    """
+    spec, control = machine._asked(), machine._control()
+    if not np.isfinite(spec.C):
+        raise InvalidParameterError("C must be finite if the rows are with workers, got inf.")
+    table = read_lazy_table(machine, X, y, sample_weight)
+    rows, labels = table.rows, table.labels
+    problems = machine._problems(spec, rows, labels)
+    starts = _starts(machine, rows, len(problems), problems[0].n_columns)
+    try:
+        solutions = solve_each(problems, control, starts=starts, memory_limit=machine.memory_limit, n_jobs=1)
+    except ClusterError as error:
+        if error.weights is not None and len(problems) == 1:
+            machine._reached = LinearPoint(error.weights, ZeroNumbers(rows.n), spec.C)
+            error.add_note(
+                f"The weights after {error.n_iter} steps are `weights` of this error. A fit with warm_start=True "
+                "starts there."
+            )
+        raise
+    machine._store_lazy_fit(spec, rows.p, labels, table.names, problems, solutions)
+
+
+def _starts(
+    machine: FitsFiles, rows: PlacedRows, n_machines: int, n_columns: int
+) -> Sequence[LinearSolution | LinearPoint | None]:
+    """Return the last solutions as starts if the machine has `warm_start` set; other rows start from their weights."""
+    reached: LinearPoint | None = machine.__dict__.pop("_reached", None)
+    goes_on, machine._goes_on = machine.warm_start or machine._goes_on, False
+    if not goes_on:
+        return [None] * n_machines
+    if reached is not None and n_machines == 1 and reached.w.shape == (n_columns,):
+        return [LinearPoint(reached.w, ZeroNumbers(rows.n), reached.C)]
+    last: Sequence[LinearSolution] = getattr(machine, "_solutions", ())
+    if len(last) != n_machines or last[0].w.shape != (n_columns,):
+        return [None] * n_machines
+    return [
+        one
+        if isinstance(one.beta, PlacedNumbers) and one.beta.belongs_to(rows)
+        else LinearPoint(one.w, ZeroNumbers(rows.n), one.C)
+        for one in last
+    ]
+
+
+def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any) -> LazyTable:
+    """Return the rows of a lazy table with the workers, after the checks of `fit`.
+
+    Partitions are read once, checked, and put together to one block for each thread of the workers.
+    """
+    if y is None:
+        raise ValueError(f"{type(machine).__name__} requires y to be passed, but the target y is None.")
+    workers = chosen_workers(n_threads(machine.n_jobs))
+    checker = clone(machine).set_params(callback=None)
+    given = {"X": X, "y": y} if sample_weight is None else {"X": X, "y": y, "sample_weight": sample_weight}
+    columns = _placed_parts(given, workers, checker)
+    table = columns["X"]
+    for name, parts in columns.items():
+        if parts.n != table.n:
+            raise ValueError(f"{name} has {parts.n:,} rows, but X has {table.n:,}. Give one for each row.")
+    if not table.n:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X has empty partitions only.")
+    p, dtype, is_sparse = table.shape_and_type()
+    labels = code_of = classes = None
+    if machine._task == "classification":
+        classes = _classes(columns["y"])
+        labels, code_of = labels_of_sums(classes, _mass_of_classes(workers, columns, classes), machine.class_weight)
+    else:
+        refuse_large_targets(np.array([columns["y"].largest]))
+    if sample_weight is not None and not columns["sample_weight"].largest:
+        raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+    client = getattr(getattr(workers, "client", None), "id", "")
+    key = (client, *(parts.key for parts in columns.values()), None if code_of is None else tuple(code_of))
+    rows = _PLACED.get(key)
+    if rows is None or rows.is_released:
+        about = classes, code_of, dtype, is_sparse
+        blocks = workers.place(_sources(columns, workers.n_blocks), _block_of, *about, is_spread=True)
+        rows = _PLACED[key] = PlacedRows(workers, blocks, table.n, p, is_sparse=is_sparse)
+    return LazyTable(rows, labels, table.names)
+
+
+class _Report(NamedTuple):
+    """What the client learns of a part."""
+
+    n: int
+    p: int = 0
+    dtype: str = ""
+    is_sparse: bool = False
+    names: npt.NDArray[Any] | None = None
+    classes: npt.NDArray[Any] | None = None
+    counts: Any = None  # of the rows of each class
+    largest: float = 0.0  # absolute value
+    problem: tuple[type[Exception], str] | None = None
+
+
+class _Part(NamedTuple):
+    """The rows of a partition, checked: of a table, of targets or of weights."""
+
+    values: Any
+    report: _Report
+
+
+class _Parts:
+    """The partitions of a table, of its targets or weights, with the workers; the last two may be in memory here.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the values of a partition are invalid; the message has its number.
+    """
+
+    def __init__(self, name: str, value: Any, handles: list[Any], reports: list[_Report]) -> None:
+        self.name, self.handles, self.reports = name, handles, reports
+        is_array = hasattr(value, "chunks")
+        self.key = (value.name if is_array else value._name) if is_lazy(value) else joblib.hash(value)
+        for number, report in enumerate(reports):
+            if report.problem is not None:
+                kind, text = report.problem
+                raise kind(f"in partition {number} of {name} (counted from 0): {text}")
+        self.filled = [report for report in self.reports if report.n]
+        self.starts = np.concatenate([[0], np.cumsum([report.n for report in self.reports])])
+        self.n = int(self.starts[-1])
+        self.largest = max((report.largest for report in self.filled), default=0.0)
+        self.names = self.filled[0].names if self.filled else None
+
+    def pieces(self, first: int, end: int) -> list[tuple[Any, int, int]]:
+        """Return which rows of which partitions have the positions from `first` to `end`."""
+        return [
+            (self.handles[k], max(first, int(low)) - int(low), min(end, int(high)) - int(low))
+            for k, (low, high) in enumerate(pairwise(self.starts))
+            if max(low, first) < min(high, end)
+        ]
+
+    def shape_and_type(self) -> tuple[int, np.dtype[Any], bool]:
+        """Return the number of columns, the type of number that holds all values, and whether tables are sparse.
+
+        Raises
+        ------
+        ValueError
+            If partitions have other columns than the first one.
+        """
+        first = self.filled[0]
+        for number, report in enumerate(self.reports):
+            ours, theirs = (one.p if one.names is None else one.names.tolist() for one in (report, first))
+            if report.n and ours != theirs:
+                raise ValueError(
+                    f"partition {number} of X (counted from 0) has the columns {ours}, but the first one has {theirs}. "
+                    "Give the same columns, in the same order, in all partitions."
+                )
+        dtype = np.result_type(*{report.dtype for report in self.filled})
+        if dtype not in (np.float64, np.float32, np.int8, np.uint8):
+            dtype = np.dtype(np.float32)  # of int8 and uint8 together
+        return first.p, dtype, any(report.is_sparse for report in self.filled)
+
+
+def _placed_parts(given: dict[str, Any], workers: Workers, checker: BaseEstimator) -> dict[str, _Parts]:
+    """Return the partitions of several tables by their names; all are read at the same time, as they may share work."""
+    sources = {name: partitions(value) if is_lazy(value) else [value] for name, value in given.items()}
+    handles = workers.place([(name, one) for name, each in sources.items() for one in each], _part_of, checker)
+    reports = workers.fetch(workers.map(_reports_of, handles), _chained, no_check)
+    parts, first = {}, 0
+    for name, value in given.items():
+        of_this = slice(first, first + len(sources[name]))
+        parts[name], first = _Parts(name, value, handles[of_this], reports[of_this]), of_this.stop
+    return parts
+
+
+def _part_of(named: tuple[str, Any], checker: Any) -> _Part:
+    """Return a partition, checked and converted; its report has the problem if it is invalid."""
+    name, source = named
+    n = int(source.shape[0]) if hasattr(source, "shape") else len(source)
+    if not n:
+        return _Part(None, _Report(0))
+    try:
+        if name == "X":
+            machine = clone(checker)
+            values = read_linear_table(machine, source, reset=True).values
+            refuse_overflow(machine, values)
+            names = getattr(machine, "feature_names_in_", None)
+            about = _Report(n, values.shape[1], values.dtype.str, sp.issparse(values), names)
+        elif name == "sample_weight":
+            values = check_sample_weight(source, n)
+            about = _Report(n, largest=float(values.max(initial=0.0)))
+        else:
+            refuse_targets(checker, source)
+            if checker._task == "classification":
+                values = np.asarray(source)
+                values = values[:, 0] if values.ndim == 2 else values
+                values = values.astype(str) if values.dtype == object and isinstance(values[0], str) else values
+                classes, counts = np.unique(values, return_counts=True)
+                about = _Report(n, classes=classes, counts=counts)
+            else:
+                values = check_targets(source)
+                about = _Report(n, largest=float(np.abs(values).max(initial=0.0)))
+    except (ValueError, TypeError) as error:
+        return _Part(None, _Report(n, problem=(type(error), str(error))))
+    return _Part(values, about)
+
+
+def _reports_of(part: _Part, payload: bytes) -> list[_Report]:
+    del payload
+    return [part.report]
+
+
+def _chained(lists: list[list[_Report]]) -> list[_Report]:
+    return [one for each in lists for one in each]
+
+
+def _classes(target: _Parts) -> npt.NDArray[Any]:
+    """Return the labels of all partitions, sorted.
+
+    Raises
+    ------
+    ValueError
+        If some are text and others numbers.
+    """
+    kinds = {report.classes.dtype.kind in "US" for report in target.filled if report.classes is not None}
+    if len(kinds) > 1:
+        raise ValueError("y must hold classes of one kind, but partitions hold text and others numbers. Convert them.")
+    return np.unique(np.concatenate([report.classes for report in target.filled if report.classes is not None]))
+
+
+def _sources(columns: dict[str, _Parts], n_blocks: int) -> list[Any]:
+    """Return, for each block, the positions of its rows and the pieces of which it consists."""
+    starts = block_starts(columns["X"].n, n_blocks)
+    return [
+        ((first, end), {name: parts.pieces(first, end) for name, parts in columns.items()})
+        for first, end in pairwise(starts)
+    ]
+
+
+def _mass_of_classes(workers: Workers, columns: dict[str, _Parts], classes: npt.NDArray[Any]) -> FloatArray:
+    """Return the sum of the weights of the rows of each class."""
+    if "sample_weight" not in columns:
+        sums = np.zeros(classes.size)
+        for report in columns["y"].filled:
+            assert report.classes is not None
+            sums[np.searchsorted(classes, report.classes)] += report.counts
+        return sums
+    n, about = columns["X"].n, {name: columns[name] for name in ("X", "y", "sample_weight")}
+    sources = [(at, {k: v for k, v in pieces.items() if k != "X"}) for at, pieces in _sources(about, workers.n_blocks)]
+    nodes = workers.place(sources, _masses_of, classes, n)
+    n_leaves = -(-n // leaf_rows(n))
+    mass: FloatArray = workers.fetch(nodes, partial(merged, n_leaves=n_leaves), no_check)[0, n_leaves]
+    return mass
+
+
+def _masses_of(source: Any, classes: npt.NDArray[Any], n: int) -> Nodes:
+    """Return the sums of the weights of each class in the leaves of a block."""
+    (first, end), pieces = source
+    codes, weights = np.searchsorted(classes, _joined(pieces["y"])), _joined(pieces["sample_weight"])
+    height = leaf_rows(n)
+
+    def leaf(number: int) -> Any:
+        rows = slice(number * height - first, (number + 1) * height - first)
+        return np.bincount(codes[rows], weights[rows], classes.size)
+
+    return nodes_of(leaf, first // height, -(-end // height), -(-n // height))
+
+
+def _block_of(
+    source: Any,
+    classes: npt.NDArray[Any] | None,
+    code_of: FloatArray | None,
+    dtype: np.dtype[Any],
+    is_sparse: bool,
+) -> Block:
+    """Return a block of rows, put together from pieces of partitions."""
+    (first, end), pieces = source
+    table, y = _joined(pieces["X"], dtype, is_sparse), _joined(pieces["y"])
+    weights = _joined(pieces["sample_weight"]) if "sample_weight" in pieces else np.ones(end - first)
+    if classes is not None and code_of is not None:
+        y = code_of[np.searchsorted(classes, y)]
+        weights = np.where(y < 0.0, 0.0, weights)
+    return Block(slice(first, end), table, np.asarray(y, dtype=np.float64), weights)
+
+
+def _joined(
+    pieces: Sequence[tuple[_Part, int, int]], dtype: np.dtype[Any] | None = None, is_sparse: bool = False
+) -> Any:
+    """Return pieces as one table or one array; a whole partition is not copied."""
+    parts = []
+    for part, low, high in pieces:
+        values = part.values if (low, high) == (0, part.report.n) else part.values[low:high]
+        values = sp.csr_array(values) if is_sparse else values
+        parts.append(values if dtype is None else values.astype(dtype, copy=False))
+    if len(parts) == 1:
+        return parts[0]
+    return sp.csr_array(sp.vstack(parts, format="csr")) if is_sparse else np.concatenate(parts)

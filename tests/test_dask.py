@@ -1,0 +1,223 @@
+"""Linear machines on tables of Dask: the same machine as in memory, on threads and on a cluster of two processes."""
+
+import os
+import pickle
+import signal
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression, OneClassSVM
+from mercer.cluster import ClusterError
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+pd = pytest.importorskip("pandas")
+
+N, P = 4_000, 5
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(N, P)).astype(np.float32)
+    values = X @ np.arange(1.0, P + 1.0) + 3.0 * rng.normal(size=N)
+    weights = rng.integers(0, 3, size=N).astype(float)
+    return X, values, np.where(values > 0.0, "yes", "no"), weights
+
+
+def lazy(array, n_parts):
+    return da.from_array(array, chunks=(-(-len(array) // n_parts), *array.shape[1:]))
+
+
+MACHINES = {
+    "squared hinge": (LinearSVC(tol=1e-8), "labels"),
+    "hinge, balanced": (LinearSVC(loss="hinge", tol=1e-8, class_weight="balanced", bias="free"), "labels"),
+    "logistic, l1": (LogisticRegression(l1_ratio=1.0, C=0.02, tol=1e-8), "labels"),
+    "tube": (LinearSVR(tol=1e-8, epsilon=0.5), "values"),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_machine_is_the_one_in_memory_for_every_number_of_partitions(table, name):
+    machine, target = MACHINES[name]
+    X, values, labels, weights = table
+    y = labels if target == "labels" else values
+    fits = [pickle.dumps(machine.fit(lazy(X, k), lazy(y, k), lazy(weights, 3))) for k in (1, 2, 5)]
+    one, two, five = map(pickle.loads, fits)
+    for other in (two, five):
+        assert np.array_equal(one.coef_, other.coef_)
+        assert str(one.certificate_.primal) == str(other.certificate_.primal)
+    predicted = machine.predict(lazy(X, 4))
+    assert isinstance(predicted, da.Array)
+    memory = machine.fit(X, y, weights)
+    np.testing.assert_allclose(one.coef_, memory.coef_, rtol=1e-4, atol=1e-7)
+    assert one.certificate_.status == memory.certificate_.status == "optimal"
+    np.testing.assert_array_equal(predicted.compute(), five.predict(X))  # of the machine that was asked
+
+
+def test_data_frames_with_unknown_lengths_and_empty_partitions(table):
+    dd = pytest.importorskip("dask.dataframe")
+    X, _, labels, _ = table
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(label=labels, weight=1.0)
+    frame["place"] = np.arange(N)
+    rows = dd.from_pandas(frame, npartitions=6)
+    rows = rows[(rows["place"] < 900) | (rows["place"] > 2_500)]
+    columns = list("abcde")
+    machine = LinearSVC().fit(rows[columns], rows["label"], rows["weight"])
+    part = frame[(frame["place"] < 900) | (frame["place"] > 2_500)]
+    memory = LinearSVC().fit(part[columns], part["label"])
+    assert machine.feature_names_in_.tolist() == columns
+    np.testing.assert_allclose(machine.coef_, memory.coef_, rtol=1e-9)
+    decision = machine.decision_function(rows[columns])
+    assert isinstance(decision, da.Array)
+    np.testing.assert_allclose(decision.compute(), memory.decision_function(part[columns]), rtol=1e-6, atol=1e-9)
+    assert len(pickle.dumps(machine)) < 20_000
+
+
+def test_partitions_with_one_class_and_labels_in_memory(table):
+    X, values, labels, _ = table
+    order = np.argsort(values)
+    machine = LinearSVC().fit(lazy(X[order], 4), labels[order])
+    np.testing.assert_allclose(machine.coef_, LinearSVC().fit(X[order], labels[order]).coef_, rtol=1e-9)
+    assert machine.fit(lazy(X, 2), lazy(np.digitize(values, [-3.0, 3.0]), 5)).classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="holds one class only"):
+        LinearSVC().fit(lazy(X, 2), np.zeros(N, dtype=int))
+
+
+def test_sparse_partitions_and_types_that_differ(table):
+    X, _, labels, _ = table
+    sparse = da.from_array(np.where(X > 0.5, X, 0.0), chunks=(1_000, P)).map_blocks(sp.csr_matrix)
+    memory = LinearSVC().fit(sp.csr_matrix(np.where(X > 0.5, X, 0.0)), labels)
+    machine = LinearSVC().fit(sparse, lazy(labels, 3))
+    np.testing.assert_allclose(machine.coef_, memory.coef_, rtol=1e-3, atol=1e-5)
+    whole = np.round(X)
+    mixed = da.concatenate([lazy(whole[:2_000].astype(np.int8), 2), lazy(whole[2_000:].astype(np.float64), 2)])
+    np.testing.assert_allclose(
+        LinearSVC().fit(mixed, labels).coef_, LinearSVC().fit(whole.astype(np.float64), labels).coef_, rtol=1e-9
+    )
+
+
+def with_nan(X):
+    X = X.copy()
+    X[2_500, 2] = np.nan
+    return lazy(X, 2)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (with_nan, lambda y: lazy(y, 2), "in partition 1 of X .*row 500"),
+        (
+            lambda X: lazy(np.where(X > 0.0, "high", "low"), 2),
+            lambda y: lazy(y, 2),
+            "in partition 0 of X.*hold numbers",
+        ),
+        (lambda X: lazy(X, 2), lambda y: lazy(y[:-1], 2), "y has 3,999 rows, but X has 4,000"),
+        (lambda X: lazy(X, 2)[:0], lambda y: y[:0], "0 sample"),
+        (lambda X: lazy(X, 2), lambda y: None, "requires y"),
+        (
+            lambda X: lazy(X, 2).map_blocks(lambda block, block_id=(0, 0): block[:, : P - block_id[0]], dtype=X.dtype),
+            lambda y: lazy(y, 2),
+            "partition 1 of X .* has the columns 4, but the first one has 5",
+        ),
+    ],
+)
+def test_invalid_tables_are_refused_with_their_partition(table, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        LinearSVC().fit(X(table[0]), y(table[2]))
+
+
+def test_what_needs_the_rows_of_one_machine_is_refused(table):
+    X, values, labels, _ = table
+    classes = np.digitize(values, [-3.0, 3.0])
+    with pytest.raises(ValueError, match='multi_class="ovr"'):
+        LogisticRegression().fit(lazy(X, 2), classes)
+    with pytest.raises(ValueError, match="C must be finite"):
+        LinearSVC(C=np.inf).fit(lazy(X, 2), labels)
+
+
+def test_kernel_machines_predict_block_by_block(table):
+    X, values, labels, _ = table
+    few = X[:200]
+    for machine, y in ((SVC(), labels), (SVR(), values), (OneClassSVM(), None)):
+        machine.fit(few, y if y is None else y[:200])
+        predicted = machine.predict(lazy(X, 4))
+        assert predicted.chunks == lazy(X, 4).chunks[:1]
+        np.testing.assert_array_equal(predicted.compute(), machine.predict(X))
+    proba = LogisticRegression().fit(X, labels).predict_proba(lazy(X, 4))
+    assert proba.shape == (N, 2)
+    assert proba[:3].compute().sum() == pytest.approx(3.0)
+
+
+def test_a_path_of_penalties_shares_the_rows_and_warm_starts(table):
+    X, _, labels, _ = table
+    D, y = lazy(X, 3), lazy(labels, 3)
+    machine = LinearSVC(loss="hinge", warm_start=True, tol=1e-8).fit(D, y)
+    first = machine.solution_.certificate.primal
+    again = machine.fit(D, y)
+    assert again.n_iter_ <= 3
+    assert again.certificate_.primal == pytest.approx(first, rel=1e-7)
+    path = LinearSVC(tol=1e-8).C_path(D, y, [0.1, 1.0])
+    assert path[0].solution_.beta._rows is path[1].solution_.beta._rows
+    np.testing.assert_allclose(path[1].coef_, LinearSVC(tol=1e-8).fit(X, labels).coef_, rtol=1e-5)
+
+
+def test_limits_are_heard(table):
+    X, _, labels, _ = table
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stopped = LinearSVC(loss="hinge", max_iter=3, tol=1e-8).fit(lazy(X, 2), labels)
+        no_time = LinearSVC(max_seconds=0.0).fit(lazy(X, 2), labels)
+    assert stopped.certificate_.status == "max_iter"
+    assert 0.0 < stopped.certificate_.relative_gap < 1.0
+    assert no_time.certificate_.status == "time_limit"
+    assert not no_time.coef_.any()
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options, silence_logs=50) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def test_a_killed_worker_changes_no_digit(table, client):
+    X, _, labels, _ = table
+    killed = []
+
+    def kill_once(progress):
+        if not killed and progress.n_iter >= 1:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    machine = LinearSVC(tol_gap=1e-10)
+    alone = machine.fit(lazy(X, 2), lazy(labels, 2)).coef_
+    machine.set_params(callback=kill_once).fit(lazy(X, 3), lazy(labels, 3))
+    assert killed
+    assert np.array_equal(machine.coef_, alone)
+    assert machine.certificate_.status == "optimal"
+    np.testing.assert_allclose(machine.coef_, LinearSVC(tol_gap=1e-10).fit(X, labels).coef_, rtol=1e-9)
+
+
+def test_few_rounds_and_bytes(table, client):
+    X, _, labels, _ = table
+    machine = LinearSVC(tol=1e-8).fit(lazy(2.0 * X, 2), lazy(labels, 2))
+    workers = machine.solution_.beta._rows.workers
+    assert workers.rounds <= 2 * machine.n_iter_ + 8
+    assert workers.received_bytes < 20_000 * workers.rounds
+
+
+def test_a_scheduler_that_is_gone(table):
+    X, _, labels, _ = table
+    options = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "silence_logs": 50}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        machine = LinearSVC(loss="hinge", tol=1e-8, warm_start=True, callback=lambda _: client.close())
+        with pytest.raises(ClusterError) as caught:
+            machine.fit(lazy(X, 2), lazy(labels, 2))
+    assert caught.value.weights.shape == (P + 1,)
+    assert "warm_start=True" in caught.value.__notes__[0]
+    machine.set_params(callback=None).fit(lazy(X, 2), lazy(labels, 2))
+    assert machine.certificate_.status == "optimal"
