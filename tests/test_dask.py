@@ -93,10 +93,10 @@ def test_sparse_partitions_and_types_that_differ(table):
     memory = LinearSVC().fit(sp.csr_matrix(np.where(X > 0.5, X, 0.0)), labels)
     machine = LinearSVC().fit(sparse, lazy(labels, 3))
     np.testing.assert_allclose(machine.coef_, memory.coef_, rtol=1e-3, atol=1e-5)
-    whole = np.round(X)
-    mixed = da.concatenate([lazy(whole[:2_000].astype(np.int8), 2), lazy(whole[2_000:].astype(np.float64), 2)])
+    rounded = np.round(X)
+    mixed = da.concatenate([lazy(rounded[:2_000].astype(np.int8), 2), lazy(rounded[2_000:].astype(np.float64), 2)])
     np.testing.assert_allclose(
-        LinearSVC().fit(mixed, labels).coef_, LinearSVC().fit(whole.astype(np.float64), labels).coef_, rtol=1e-9
+        LinearSVC().fit(mixed, labels).coef_, LinearSVC().fit(rounded.astype(np.float64), labels).coef_, rtol=1e-9
     )
 
 

@@ -116,8 +116,8 @@ class FitsFiles(TrainedLinearMachine):
         """Train the machine on a table of Dask, whose rows stay with the workers."""
         if checkpoint is not None:
             raise ValueError(
-                "checkpoint= is for rows in the memory of this process. On a cluster, lost blocks are made again; after "
-                "an error, a fit with warm_start=True continues from the weights that were reached."
+                "checkpoint= is for rows in the memory of this process. Workers make lost blocks again; after an error, "
+                "a fit with warm_start=True continues from the weights that were reached."
             )
         fit_lazy(self, X, y, sample_weight)
         return self

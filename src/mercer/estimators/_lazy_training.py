@@ -182,7 +182,7 @@ class _Parts:
         self.largest = max((report.largest for report in self.filled), default=0.0)
         self.names = self.filled[0].names if self.filled else None
 
-    def pieces(self, first: int, end: int) -> list[tuple[Any, int, int]]:
+    def chunks(self, first: int, end: int) -> list[tuple[Any, int, int]]:
         """Return which rows of which partitions have the positions from `first` to `end`."""
         return [
             (self.handles[k], max(first, int(low)) - int(low), min(end, int(high)) - int(low))
@@ -280,10 +280,10 @@ def _classes(target: _Parts) -> npt.NDArray[Any]:
 
 
 def _sources(columns: dict[str, _Parts], n_blocks: int) -> list[Any]:
-    """Return, for each block, the positions of its rows and the pieces of which it consists."""
+    """Return, for each block, the positions of its rows and the chunks of which it consists."""
     starts = block_starts(columns["X"].n, n_blocks)
     return [
-        ((first, end), {name: parts.pieces(first, end) for name, parts in columns.items()})
+        ((first, end), {name: parts.chunks(first, end) for name, parts in columns.items()})
         for first, end in pairwise(starts)
     ]
 
@@ -297,7 +297,7 @@ def _mass_of_classes(workers: Workers, columns: dict[str, _Parts], classes: npt.
             sums[np.searchsorted(classes, report.classes)] += report.counts
         return sums
     n, about = columns["X"].n, {name: columns[name] for name in ("X", "y", "sample_weight")}
-    sources = [(at, {k: v for k, v in pieces.items() if k != "X"}) for at, pieces in _sources(about, workers.n_blocks)]
+    sources = [(at, {k: v for k, v in chunks.items() if k != "X"}) for at, chunks in _sources(about, workers.n_blocks)]
     nodes = workers.place(sources, _masses_of, classes, n)
     n_leaves = -(-n // leaf_rows(n))
     mass: FloatArray = workers.fetch(nodes, partial(merged, n_leaves=n_leaves), no_check)[0, n_leaves]
@@ -306,8 +306,8 @@ def _mass_of_classes(workers: Workers, columns: dict[str, _Parts], classes: npt.
 
 def _masses_of(source: Any, classes: npt.NDArray[Any], n: int) -> Nodes:
     """Return the sums of the weights of each class in the leaves of a block."""
-    (first, end), pieces = source
-    codes, weights = np.searchsorted(classes, _joined(pieces["y"])), _joined(pieces["sample_weight"])
+    (first, end), chunks = source
+    codes, weights = np.searchsorted(classes, _joined(chunks["y"])), _joined(chunks["sample_weight"])
     height = leaf_rows(n)
 
     def leaf(number: int) -> Any:
@@ -324,10 +324,10 @@ def _block_of(
     dtype: np.dtype[Any],
     is_sparse: bool,
 ) -> Block:
-    """Return a block of rows, put together from pieces of partitions."""
-    (first, end), pieces = source
-    table, y = _joined(pieces["X"], dtype, is_sparse), _joined(pieces["y"])
-    weights = _joined(pieces["sample_weight"]) if "sample_weight" in pieces else np.ones(end - first)
+    """Return a block of rows, put together from chunks of partitions."""
+    (first, end), chunks = source
+    table, y = _joined(chunks["X"], dtype, is_sparse), _joined(chunks["y"])
+    weights = _joined(chunks["sample_weight"]) if "sample_weight" in chunks else np.ones(end - first)
     if classes is not None and code_of is not None:
         y = code_of[np.searchsorted(classes, y)]
         weights = np.where(y < 0.0, 0.0, weights)
@@ -335,11 +335,11 @@ def _block_of(
 
 
 def _joined(
-    pieces: Sequence[tuple[_Part, int, int]], dtype: np.dtype[Any] | None = None, is_sparse: bool = False
+    chunks: Sequence[tuple[_Part, int, int]], dtype: np.dtype[Any] | None = None, is_sparse: bool = False
 ) -> Any:
-    """Return pieces as one table or one array; a whole partition is not copied."""
+    """Return chunks as one table or one array; a whole partition is not copied."""
     parts = []
-    for part, low, high in pieces:
+    for part, low, high in chunks:
         values = part.values if (low, high) == (0, part.report.n) else part.values[low:high]
         values = sp.csr_array(values) if is_sparse else values
         parts.append(values if dtype is None else values.astype(dtype, copy=False))

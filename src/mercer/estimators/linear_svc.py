@@ -224,6 +224,7 @@ class LinearSVC(ByScores, FitsFiles):
         X : array-like, sparse matrix or dataframe of shape (n, p)
             Float32, float64, int8 and bool arrays in C order and canonical CSR matrices are not copied; other small
             integers become float32, all other numbers float64.
+            Dask arrays and data frames stay with their workers, also if `y` and `sample_weight` are lazy.
         y : array-like of shape (n,)
             Labels of at least two classes.
         sample_weight : array-like of shape (n,), optional
