@@ -116,7 +116,7 @@ class FitsFiles(TrainedLinearMachine):
         """Train the machine on a table of Dask, whose rows stay with the workers."""
         if checkpoint is not None:
             raise ValueError(
-                "checkpoint= is for rows in the memory of this process. Workers make lost blocks again; after an error, "
+                "checkpoint= is for rows in this process. A cluster makes lost blocks again; after an error "
                 "a fit with warm_start=True continues from the weights that were reached."
             )
         fit_lazy(self, X, y, sample_weight)
