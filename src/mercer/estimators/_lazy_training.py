@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import joblib
@@ -28,9 +28,6 @@ from mercer.gram.rows.placed_rows import PlacedNumbers, PlacedRows, block_starts
 from mercer.gram.rows.table_rows import Block, ZeroNumbers
 from mercer.solvers.rows import LinearSolution, solve_each
 
-if TYPE_CHECKING:
-    from mercer.estimators._from_file import FitsFiles
-
 _PLACED: WeakValueDictionary[tuple[Any, ...], PlacedRows] = WeakValueDictionary()
 """Rows that workers hold for a machine that is still there, by the names of the tables: other fits share them."""
 
@@ -52,7 +49,7 @@ class LazyTable(NamedTuple):
     names: npt.NDArray[Any] | None
 
 
-def fit_lazy(machine: FitsFiles, X: Any, y: Any, sample_weight: Any) -> None:
+def fit_lazy(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Train a linear machine on a lazy table; `fit` of the machine hands over to this function.
 
     Raises
@@ -82,7 +79,7 @@ def fit_lazy(machine: FitsFiles, X: Any, y: Any, sample_weight: Any) -> None:
 
 
 def _starts(
-    machine: FitsFiles, rows: PlacedRows, n_machines: int, n_columns: int
+    machine: Any, rows: PlacedRows, n_machines: int, n_columns: int
 ) -> Sequence[LinearSolution | LinearPoint | None]:
     """Return the last solutions as starts if the machine has `warm_start` set; other rows start from their weights."""
     reached: LinearPoint | None = machine.__dict__.pop("_reached", None)
