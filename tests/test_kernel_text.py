@@ -21,6 +21,8 @@ from mercer.kernels import (
 )
 from mercer.studies.cli import run as run_command
 from mercer.studies.models import verify
+from mercer.studies.protocol import study
+from mercer.studies.report.next_steps import steps
 
 KERNELS = {
     "RBF": RBF(),
@@ -139,3 +141,15 @@ def test_sequences_are_fitted_predicted_and_verified_in_the_shell(tmp_path, monk
     status, said = run("fit", *given, "--kernel", "GapedKmer(6, 4)", "--out", "m.mercer")
     assert status == 2
     assert "there is no kernel 'GapedKmer'; did you mean 'GappedKmer'" in said
+
+
+@pytest.mark.parametrize("given", ["--target labels.csv", "--target=labels.csv"])
+def test_the_next_steps_of_a_study_name_the_file_of_the_labels(given):
+    X, y = _frame(80)
+    outcome = study(X.assign(kind=y)[["x", "z", "kind"]], "kind", kernel="linear", n_folds=2)
+    of_file = dict(steps(outcome, source="reads.fasta", command=f"mercer study reads.fasta {given}"))
+    assert (
+        of_file["Verify the certificate of the model:"] == "mercer verify model.mercer reads.fasta --target labels.csv"
+    )
+    of_column = dict(steps(outcome, source="t.csv", command="mercer study t.csv --target kind"))
+    assert of_column["Verify the certificate of the model:"] == "mercer verify model.mercer t.csv"

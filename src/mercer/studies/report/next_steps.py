@@ -84,8 +84,9 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
     model : str, optional
         File of the model.
     """
-    table, target = shlex.quote(source or "TABLE"), shlex.quote(study.target)
-    next_steps = []
+    table, given = shlex.quote(source or "TABLE"), _target_given(command) or study.target
+    target, next_steps = shlex.quote(given), list[tuple[str, str]]()
+    labels = "" if given == study.target else f" --target {target}"  # a file of names and their labels
     if not study.is_useful:
         next_steps.append(
             (
@@ -106,7 +107,7 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
         next_steps.append(
             ("Predict new rows:", f"mercer predict {shlex.quote(model)} NEW_TABLE.csv --out predictions.csv")
         )
-    next_steps.append(("Verify the certificate of the model:", f"mercer verify {shlex.quote(model)} {table}"))
+    next_steps.append(("Verify the certificate of the model:", f"mercer verify {shlex.quote(model)} {table}{labels}"))
     if command:
         next_steps.append(("Try other options by the folds alone, without another look:", f"{command} --keep-sealed"))
     return next_steps
@@ -162,6 +163,16 @@ def _options(study: Study, command: str) -> list[str]:
     if isinstance(study.goal, ToClassify) and study.goal.implied == "the score":
         options += ["--class-weight", "balanced"]
     return options
+
+
+def _target_given(command: str) -> str | None:
+    """The target as the command names it: a column, or a file of names and their labels."""
+    words = shlex.split(command)
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, has_value, value = word.partition("=")
+        if name == "--target":
+            return value if has_value else following
+    return None
 
 
 def _fit(one: Contender, table: str, target: str) -> str:
