@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test-fast test test-lowest check counts test-slow bench bench-search bench-loo bench-linear bench-shapes bench-full docs asan tsan generic wheel dev format clean
+.PHONY: demo test-fast test test-lowest check counts test-slow bench bench-search bench-loo bench-linear bench-shapes bench-scale bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 ifndef AT_ONCE
 .NOTPARALLEL: # two installations into one environment would disturb each other
@@ -85,6 +85,10 @@ bench-linear: .venv-bench/.mercer .venv-bench/.peers
 # Below 15 minutes; for an idle machine. Needs no data sets.
 bench-shapes: .venv-bench/.mercer .venv-bench/.peers
 	.venv-bench/bin/python -m benchmarks.shapes
+
+# Hours; continues where it was interrupted. For an idle machine with 8 GB. Needs no data sets.
+bench-scale: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python -m benchmarks.scale
 
 # Hours; goes on where it was interrupted.
 bench-full: .venv-bench/.mercer .venv-bench/.peers

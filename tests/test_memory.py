@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +209,39 @@ def test_cached_rows_reuse_known_values():
 def test_peak_at_50_000_rows(C, p, noise, gamma):
     peak, reported, nbytes = peak_of("SVC", 50_000, p, noise, C=C, gamma=gamma)
     assert max(peak, reported) <= (150 if C <= 10.0 else 450) * MEGABYTE + 2 * nbytes
+
+
+@pytest.mark.parametrize("name", ["LinearSVC", "SVC"])
+def test_memory_mapped_rows_of_float32_are_not_copied(name, tmp_path):
+    import tracemalloc
+
+    import mercer
+
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "X.npy", rng.normal(size=(15_000, 400)).astype(np.float32))  # 24 MB
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    y = (X[:, 0] > 0.0).astype(int)
+    machine = mercer.LinearSVC() if name == "LinearSVC" else mercer.SVC(max_iter=2, memory_limit=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        machine.fit(X[:2000], y[:2000])  # imports what it needs
+        tracemalloc.start()
+        machine.fit(X, y)
+        machine.decision_function(X[:1000])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 0.7 * X.nbytes
+
+
+@pytest.mark.parametrize("name", ["SVC", "LinearSVC"])
+def test_sparse_rows_may_have_indices_of_64_bits(name):
+    import scipy.sparse as sp
+
+    import mercer
+
+    narrow = sp.random_array((200, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    wide = sp.csr_array(narrow)
+    wide.indptr, wide.indices = narrow.indptr.astype(np.int64), narrow.indices.astype(np.int64)
+    y = np.arange(200) % 2
+    values = [getattr(mercer, name)().fit(one, y).decision_function(one) for one in (narrow, wide)]
+    np.testing.assert_array_equal(*values)
