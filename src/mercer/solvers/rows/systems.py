@@ -54,11 +54,7 @@ def factor_positive(
     def substitute(right: FloatArray) -> FloatArray:
         return cho_solve((factor.T, False), right, check_finite=False)  # LAPACK takes columns: L' is the upper factor
 
-    def solve(right: FloatArray) -> FloatArray:
-        if right.ndim > 1:
-            if is_exact:
-                return (substitute((right.T * scale).T).T * scale).T
-            return np.column_stack([solve(column) for column in right.T])
+    def solve_one(right: FloatArray) -> FloatArray:
         aim = right * scale
         solution = substitute(aim)
         if not is_exact:
@@ -71,6 +67,13 @@ def factor_positive(
                 max_iter=_REFINEMENTS,
             )
         return solution * scale
+
+    def solve(right: FloatArray) -> FloatArray:  # not recursive: a closure that holds itself would keep its matrices
+        if right.ndim == 1:
+            return solve_one(right)
+        if is_exact:
+            return (substitute((right.T * scale).T).T * scale).T
+        return np.column_stack([solve_one(column) for column in right.T])
 
     return solve
 
