@@ -23,7 +23,17 @@ from mercer import (
 from mercer import kernel_distance as distance
 from mercer.data import as_data, as_structured
 from mercer.geometry import blocks
-from mercer.kernels import Callable, Jaccard, Precomputed, Sigmoid, Spectrum
+from mercer.kernels import (
+    Bilinear,
+    Callable,
+    Centered,
+    FeatureKernel,
+    Jaccard,
+    Precomputed,
+    Sigmoid,
+    Spectrum,
+    center,
+)
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 PROVED = pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
@@ -177,7 +187,9 @@ def test_alignment_does_not_depend_on_factors(align, factor):
         (lambda: centered_alignment(np.eye(2), [1, 1]), "the matrix of labels must not be constant"),
         (lambda: alignment(np.eye(2), [0.5, np.nan]), "labels must be finite"),
         (
-            lambda: alignment(lambda A, B: 1e160 * (A - B[:, 0]) ** 2, [0, 1], [[0.0], [1.0]]),
+            lambda: alignment(
+                lambda A, B: 1e200 * np.where(B[:, 0] == A, 0.0, A * B[:, 0]), [0, 1, 1], [[0.0], [1.0], [2.0]]
+            ),
             "too large for sums of their products",
         ),
         (lambda: alignment("precomputed", [0, 1], np.ones((2, 3))), r"must be square, got shape \(2, 3\)"),
@@ -195,6 +207,44 @@ def centred_by_hand(kernel, y, X):
     labels = np.where(y[:, None] == y, 1.0, -1.0 / (np.unique(y).size - 1))
     matrices = [H @ K @ H for K in (*(gram_matrix(part, X) for part in kernel.parts), labels)]
     return [K / np.linalg.norm(K) for K in matrices], [np.linalg.norm(K) for K in matrices], matrices
+
+
+FAR = np.round(table(30, 3) * 2.0**20) / 2.0**20
+OF_PRODUCTS = [
+    Linear(),
+    Polynomial(1, gamma=0.5, coef0=1.0),
+    Bilinear(np.diag([1.0, 4.0, 16.0])),
+    FeatureKernel(lambda rows: rows * 2.0),
+    3.0 * Linear().on([0, 2]) + RBF(gamma=0.5).on([1]),
+]
+
+
+@pytest.mark.parametrize("kernel", OF_PRODUCTS, ids=repr)
+@pytest.mark.parametrize("change", [lambda kernel: kernel, center, lambda kernel: center(kernel) + 1.0], ids=str)
+def test_distances_and_centred_values_keep_their_digits_far_from_the_origin(kernel, change):
+    moved = FAR + 2.0**20
+    kernel = change(kernel)
+    expected = distance(kernel, FAR)
+    np.testing.assert_allclose(distance(kernel, moved), expected, atol=1e-8)
+    assert np.diag(distance(kernel, moved, moved.copy())).max() == 0.0
+    if isinstance(kernel, Centered):
+        values = gram_matrix(kernel, FAR)
+        np.testing.assert_allclose(gram_matrix(kernel, moved), values, atol=1e-7)
+        K = gram_matrix(kernel.kernel, FAR)
+        H = np.eye(30) - 1.0 / 30
+        np.testing.assert_allclose(values, H @ K @ H, atol=1e-11)
+        resolved = kernel.resolve(as_data(moved))
+        assert resolved.magnitudes(as_data(moved)).max() < 1e4
+    y = FAR[:, 0]
+    np.testing.assert_allclose(centered_alignment(kernel, y, moved), centered_alignment(kernel, y, FAR), rtol=1e-7)
+
+
+def test_distances_of_a_sum_keep_the_digits_of_its_parts():
+    words = ["ab" * (1 + i % 3) for i in range(30)]
+    kernel = Linear().on(["x", "z"]) + Spectrum(2).on("word")
+    frames = [{"word": words, "x": FAR[:, 0] + far, "z": FAR[:, 1] + far} for far in (0.0, 2.0**20)]
+    near, far = (distance(kernel, frame) for frame in frames)
+    np.testing.assert_allclose(far, near, atol=1e-7)
 
 
 def test_joint_weights_are_the_best_nonnegative_combination():

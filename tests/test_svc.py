@@ -1050,7 +1050,7 @@ def test_functions_get_rows_in_double_precision(container):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([(0, 1), (1, 0)] * 3, r"got the tuple \(0, 1\) in row 0. Make one label of each"),
+        ([(0, 1), (1, 0)] * 3, r"got the tuple \(0, 1\) in row 0 of y\. Make one label of each"),
         ([0, "a"] * 3, "got int in row 0 and text in row 1. Convert them first"),
         (np.array(["a", 1.5] * 3, dtype=object), "got text in row 0 and float in row 1"),
     ],

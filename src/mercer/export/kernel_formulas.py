@@ -124,14 +124,14 @@ class RowFormulas:
         assert kernel.reference is not None
         rows = kernel.reference.rows
         assert isinstance(rows, Vectors)
-        mean = linear(self.values(kernel.kernel, rows), kernel.reference.weights[None])
+        mean = linear(self.values(kernel.evaluated, rows), kernel.reference.weights[None])
         return mean * -1.0 + 0.5 * kernel.level
 
     def _magnitude(self, kernel: Kernel) -> Node:
         """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
         match kernel:
             case Centered():
-                return self._magnitude(kernel.kernel) + apply("abs", self._shift(kernel)) * 2.0
+                return self._magnitude(kernel.evaluated) + apply("abs", self._shift(kernel)) * 2.0 + abs(kernel.level)
             case Normalized():
                 inverse = self._inverse_length(kernel.kernel)
                 return self._magnitude(kernel.kernel) * inverse * inverse

@@ -19,6 +19,7 @@ from mercer.data.checks import checked_length
 from mercer.geometry.matrices import BLOCK_VALUES, KernelLike
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Precomputed, Sum, as_kernel, as_rows
+from mercer.kernels.origin import without_origin
 
 
 def alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None, *, n_jobs: int | None = None) -> float:
@@ -163,7 +164,7 @@ def alignment_weights(
     array([3.96, 0.  ])
     """
     check_choice("method", method, ("joint", "independent"))
-    sides = [*_parts(kernels, X, n_jobs), _side("other", other, X, n_jobs, labels=True)]
+    sides = [*_parts(kernels, X, n_jobs), _side("other", other, X, n_jobs, labels=True, centered=True)]
     products, variances = _products(sides, centered=True)
     norms = np.sqrt(np.diag(products))
     cosines = products / norms / norms[:, None]
@@ -196,12 +197,12 @@ def _parts(kernels: Any, X: Any, n_jobs: int | None) -> list[_Side]:
         if X is None:
             raise ValueError(f"kernels is a sum, {kernels!r}, and needs X, the rows to evaluate it on")
         rows = as_rows(kernels, X)
-        return [_of_kernel(part, rows, n_jobs) for part in kernels.parts]
+        return [_of_kernel(part, rows, n_jobs, centered=True) for part in kernels.parts]
     if isinstance(kernels, (str, Kernel)) or callable(kernels) or len(kernels) < 2:
         raise ValueError(
             f"kernels must be a sum of kernels, or a list of at least two kernels or matrices, got {kernels!r}"
         )
-    return [_side(f"part {k}", part, X, n_jobs, labels=False) for k, part in enumerate(kernels)]
+    return [_side(f"part {k}", part, X, n_jobs, centered=True) for k, part in enumerate(kernels)]
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,8 @@ class _Side:
 
 
 def _alignment(K: Any, other: Any, X: Any, n_jobs: int | None, *, centered: bool) -> float:
-    sides = [_side("K", K, X, n_jobs, labels=False), _side("other", other, X, n_jobs, labels=True)]
+    left = _side("K", K, X, n_jobs, centered=centered)
+    sides = [left, _side("other", other, X, n_jobs, labels=True, centered=centered)]
     products, _ = _products(sides, centered=centered)
     return float(products[0, 1] / np.sqrt(products[0, 0]) / np.sqrt(products[1, 1]))
 
@@ -270,12 +272,12 @@ def _products(sides: Sequence[_Side], *, centered: bool) -> tuple[FloatArray, Fl
     return products, diagonals / n
 
 
-def _side(name: str, value: Any, X: Any, n_jobs: int | None, *, labels: bool) -> _Side:
+def _side(name: str, value: Any, X: Any, n_jobs: int | None, *, centered: bool, labels: bool = False) -> _Side:
     if isinstance(value, (str, Kernel)) or callable(value):
         if X is None:
             raise ValueError(f"{name} is a kernel, {value!r}, and needs X, the rows to evaluate it on")
         spec = as_kernel(value)
-        return _of_kernel(spec, as_rows(spec, X), n_jobs)
+        return _of_kernel(spec, as_rows(spec, X), n_jobs, centered=centered)
     if labels:
         refuse_mixed_labels(name, value)
     array = np.asarray(value)
@@ -292,11 +294,13 @@ def _side(name: str, value: Any, X: Any, n_jobs: int | None, *, labels: bool) ->
     return _Side(f"{name}, a matrix,", given.n, lambda at: given.array[at].astype(np.float64, copy=False), size)
 
 
-def _of_kernel(spec: Kernel, rows: Data, n_jobs: int | None) -> _Side:
+def _of_kernel(spec: Kernel, rows: Data, n_jobs: int | None, *, centered: bool) -> _Side:
     if isinstance(spec, Precomputed) and rows.n != rows.p:
         raise ValueError(f"a matrix of kernel values must be square, got shape {rows.shape}")
-    gram = Gram(spec.resolve(rows), rows, n_jobs=n_jobs)
-    return _Side(f"{spec!r}", rows.n, gram.block, float(np.abs(gram.kernel.diag(rows)).max(initial=0.0)))
+    resolved = spec.resolve(rows)
+    gram = Gram(without_origin(resolved) if centered else resolved, rows, n_jobs=n_jobs)
+    some = (gram.kernel.diag(rows), gram.block(np.arange(min(1, rows.n))))
+    return _Side(f"{spec!r}", rows.n, gram.block, max(float(np.abs(one).max(initial=0.0)) for one in some))
 
 
 def _of_labels(y: npt.NDArray[Any]) -> _Side:

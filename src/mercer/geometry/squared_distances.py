@@ -3,51 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.geometry.matrices import blocks
-from mercer.kernels import Kernel, Linear, On, Op, Program, Scale, Shift, Sum
+from mercer.kernels import Centered, Kernel, On, Scale, Shift, Sum
 from mercer.kernels.distances import OfDistance
-from mercer.kernels.kernel import Lowered
+from mercer.kernels.origin import OfPass, distance_of
 from mercer.kernels.parameters import number
-
-
-@dataclass(frozen=True, repr=False)
-class _Distance(Lowered):
-    """The distance of a native pass, in the place of the values of a kernel, whose name it has in messages."""
-
-    op: Op
-    kernel: Kernel
-
-    def __repr__(self) -> str:
-        return repr(self.kernel)
-
-    def lower(self) -> Program:
-        """Return the pass alone."""
-        return ((self.op, 0.0),)
 
 
 @dataclass(frozen=True)
 class _Term:
-    """A term of d²: factor times D, or factor times 2 (1 - exp(-gamma D))."""
+    """A term of d²: factor times D, times 2 (1 - exp(-gamma D)), or times k(x, x) + k(z, z) - 2 k(x, z).
+
+    Attributes
+    ----------
+    factor : float
+    kernel : Kernel
+        The distance D between two rows, or k.
+    gamma : float or None
+    is_distance : bool
+        Whether `kernel` is a distance.
+    """
 
     factor: float
-    distance: Kernel
-    gamma: float | None
+    kernel: Kernel
+    gamma: float | None = None
+    is_distance: bool = True
 
-    def of(self, distances: FloatArray) -> FloatArray:
-        """Return the term, computed in place."""
-        if self.gamma is not None:
-            distances *= -self.gamma
-            np.expm1(distances, out=distances)
-            distances *= -2.0
-        if self.factor != 1.0:
-            distances *= self.factor
-        return distances
+    def blocks(
+        self, A: Data, B: Data, out: FloatArray | None, n_jobs: int | None
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield the term in blocks of rows of A, as `blocks` yields kernel values."""
+        squares = (np.zeros(0), np.zeros(0)) if self.is_distance else (self.kernel.diag(A), self.kernel.diag(B))
+        for part, block in blocks(self.kernel, A, B, out=out, n_jobs=n_jobs):
+            if not self.is_distance:
+                _difference(block, squares[0][part], squares[1])
+            if self.gamma is not None:
+                block *= -self.gamma
+                np.expm1(block, out=block)
+                block *= -2.0
+            if self.factor != 1.0:
+                block *= self.factor
+            yield part, block
 
 
 def squared_distances(
@@ -62,8 +64,9 @@ def squared_distances(
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yield k(x, x) + k(z, z) - 2 k(x, z) in blocks of rows of A, as `blocks` yields kernel values.
 
-    For the linear kernel, kernels of a distance, and their sums and multiples, also on some columns, it is computed
-    from distances between rows. So it keeps its digits if two rows are much nearer to each other than to the origin.
+    For inner products of rows or features, kernels of a distance, and their sums and multiples, also centred and on
+    some columns, it is computed from distances between rows. So it keeps its digits if two rows are much nearer to each
+    other than to the origin. Other parts of a sum are differences of kernel values.
 
     Parameters
     ----------
@@ -75,39 +78,43 @@ def squared_distances(
     out : ndarray of shape (A.n, B.n), optional
     n_jobs : int, optional
     """
+    while isinstance(kernel, Centered) and not A.has_given_values:  # moved points have the same distances
+        kernel = kernel.kernel
+        squares_a, squares_b = kernel.diag(A), kernel.diag(B)
     terms = _terms(kernel)
-    if not terms:
+    if A.has_given_values or not any(term.is_distance for term in terms):
         for part, block in blocks(kernel, A, B, out=out, n_jobs=n_jobs):
-            with np.errstate(over="ignore", invalid="ignore"):
-                block *= -2.0
-                block += squares_a[part, None]
-                block += squares_b
-            yield part, block
+            yield part, _difference(block, squares_a[part], squares_b)
         return
-    first, *others = (
-        blocks(term.distance, A, B, out=out if term is terms[0] else None, n_jobs=n_jobs) for term in terms
-    )
+    first, *others = (term.blocks(A, B, out if term is terms[0] else None, n_jobs) for term in terms)
     for part, block in first:
         with np.errstate(over="ignore", invalid="ignore"):
-            terms[0].of(block)
-            for term, more in zip(terms[1:], others, strict=True):
-                block += term.of(next(more)[1])
+            for more in others:
+                block += next(more)[1]
         yield part, block
 
 
+def _difference(block: FloatArray, squares_a: FloatArray, squares_b: FloatArray) -> FloatArray:
+    """Return k(x, x) + k(z, z) - 2 k(x, z), computed in place from values k(x, z)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        block *= -2.0
+        block += squares_a[:, None]
+        block += squares_b
+    return block
+
+
 def _terms(kernel: Kernel) -> list[_Term]:
-    """Return the terms of d²; none if it is no sum of functions of distances between rows."""
-    if type(kernel) is Linear:
-        return [_Term(1.0, _Distance(Op.SQDIST, kernel), None)]
+    """Return the terms of d²."""
+    if (inner_product := distance_of(kernel)) is not None:
+        return [_Term(*inner_product)]
     if isinstance(kernel, OfDistance):
-        return [_Term(1.0, _Distance(kernel.distance, kernel), number(kernel.gamma, kernel))]
-    if isinstance(kernel, Shift):
+        return [_Term(1.0, OfPass(kernel, ((kernel.distance, 0.0),)), number(kernel.gamma, kernel))]
+    if isinstance(kernel, (Shift, Centered)):
         return _terms(kernel.kernel)
     if isinstance(kernel, Scale):
-        return [_Term(kernel.factor * one.factor, one.distance, one.gamma) for one in _terms(kernel.kernel)]
-    if isinstance(kernel, On) and not kernel.named_columns:
-        return [_Term(one.factor, On(one.distance, kernel.columns), one.gamma) for one in _terms(kernel.kernel)]
+        return [replace(one, factor=kernel.factor * one.factor) for one in _terms(kernel.kernel)]
+    if isinstance(kernel, On):
+        return [replace(one, kernel=On(one.kernel, kernel.columns)) for one in _terms(kernel.kernel)]
     if isinstance(kernel, Sum):
-        parts = [_terms(part) for part in kernel.parts]
-        return [one for part in parts for one in part] if all(parts) else []
-    return []
+        return [one for part in kernel.parts for one in _terms(part)]
+    return [_Term(1.0, kernel, is_distance=False)]

@@ -18,6 +18,7 @@ from mercer.data.rows import BLOCK_VALUES
 from mercer.kernels.algebra import OfOne, formula
 from mercer.kernels.column_parts import reading
 from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, finite, vectors
+from mercer.kernels.origin import without_origin
 from mercer.kernels.parameters import integer
 from mercer.kernels.program import Op, Program
 from mercer.kernels.rows_in_files import Plain, plain_rows, read_rows
@@ -275,10 +276,10 @@ class Reference:
         used = np.flatnonzero(given)
         self.rows = rows if used.size == rows.n else rows.rows(used)
         self.weights = given[used] / given.sum()
-        self.level: float | None = None  # the mean kernel value of two rows, where a model file says it
+        self.level: float | None = None  # the mean of two rows, where a model file says it
 
     def to_dict(self, kernel: Kernel, level: float) -> Plain:
-        """Return the rows that the kernel reads, their weights and the mean kernel value of two of them."""
+        """Return the rows that the kernel reads, their weights and the level: see `Centered.level`."""
         columns = dict.fromkeys(name for _, names in kernel.named_columns for name in names)
         rows = plain_rows(self.rows, columns or None)
         return {"rows": rows, "weights": self.weights.tolist(), "level": level}
@@ -344,7 +345,8 @@ class Centered(OfOne):
 
     Notes
     -----
-    Resolving costs n² kernel values, evaluated by NumPy. Every new row costs n kernel values.
+    Resolving costs n² kernel values, evaluated by NumPy. Every new row costs n kernel values. Inner products are
+    centred as -|x - z|² / 2, which has the same centred values, and keeps its digits if rows are far from the origin.
 
     References
     ----------
@@ -378,17 +380,22 @@ class Centered(OfOne):
     def lower(self) -> Program | None:
         """Return the kernel's program, minus the means of both sides."""
         self.level  # noqa: B018  raises a ValueError if the kernel is not resolved
-        program = self.kernel.lower()
+        program = self.evaluated.lower()
         view = Column(self, self._shifts)
         return None if program is None else (*program, (Op.SUM, view), (Op.ADD, 0.0))
 
     def block(self, A: Data, B: Data) -> FloatArray:
         """Return the kernel values between rows, (A.n, B.n) in float64."""
-        return finite(self, self.kernel.block(A, B) + np.add.outer(self._shifts(A), self._shifts(B)))
+        return finite(self, self.evaluated.block(A, B) + np.add.outer(self._shifts(A), self._shifts(B)))
 
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, (A.n,) in float64."""
-        return finite(self, self.kernel.diag(A) + 2.0 * self._shifts(A))
+        return finite(self, self.evaluated.diag(A) + 2.0 * self._shifts(A))
+
+    @lazy_property
+    def evaluated(self) -> Kernel:
+        """The function that is centred instead of the kernel, with equal results: see `without_origin`."""
+        return without_origin(self.kernel)
 
     @property
     def loses_digits(self) -> bool:
@@ -397,7 +404,7 @@ class Centered(OfOne):
 
     def magnitudes(self, A: Data) -> FloatArray:
         """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
-        return finite(self, self.kernel.magnitudes(A) + 2.0 * np.abs(self._shifts(A)))
+        return finite(self, self.evaluated.magnitudes(A) + 2.0 * np.abs(self._shifts(A)) + abs(self.level))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, without `reference`: a changed kernel must be resolved again."""
@@ -408,13 +415,13 @@ class Centered(OfOne):
             return self._own_shifts
         level = self.level
         assert self.reference is not None
-        return 0.5 * level - self.reference.means(self.kernel, rows)
+        return 0.5 * level - self.reference.means(self.evaluated, rows)
 
     @lazy_property
     def _own_means(self) -> FloatArray:
         if self.reference is None:
             raise ValueError(f"{self!r} takes its centre from the data: call kernel.resolve(X) first")
-        return self.reference.means(self.kernel, self.reference.rows)
+        return self.reference.means(self.evaluated, self.reference.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain data, with the rows that it is centred on; see `Kernel.to_dict`."""
@@ -433,15 +440,15 @@ class Centered(OfOne):
             return [*inner, f"{self!r} is centred on other rows than the training rows"]
         if not np.allclose(self.reference.weights, again.weights, rtol=_ALIKE, atol=0.0):
             return [*inner, f"{self!r} is centred with other weights than those of the training rows"]
-        level = float(again.means(self.kernel, again.rows) @ again.weights)
-        size = float(self.kernel.magnitudes(X).max(initial=0.0))
+        level = float(again.means(self.evaluated, again.rows) @ again.weights)
+        size = float(self.evaluated.magnitudes(X).max(initial=0.0))
         if not abs(level - self.level) <= _ALIKE * max(size, abs(level)):
             return [*inner, f"the mean of {self!r} is {self.level:.9g} in the file and {level:.9g} recomputed"]
         return inner
 
     @lazy_property
     def level(self) -> float:
-        """The mean kernel value of two reference rows."""
+        """The mean of `evaluated` over pairs of reference rows."""
         if self.reference is not None and self.reference.level is not None:
             return self.reference.level
         means = self._own_means

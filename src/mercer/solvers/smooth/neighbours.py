@@ -8,7 +8,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Dense
 from mercer.geometry.matrices import BLOCK_VALUES
 from mercer.geometry.squared_distances import squared_distances
-from mercer.kernels import RBF, Kernel, Linear
+from mercer.kernels import RBF, Centered, Kernel, Linear
 from mercer.kernels.kernel import finite
 
 _ROUNDING = 1e-12  # rounding error of a squared distance, relative to the squared lengths of the centred rows
@@ -52,6 +52,9 @@ def nearest(
     dense rows, these kernels use scikit-learn's trees. Other cases cost m times n_prototypes kernel values, and sorting
     of each row. For equal distances, the prototype with the smaller index comes first.
     """
+    while isinstance(kernel, Centered) and not data.has_given_values:  # moved points have the same distances
+        kernel = kernel.kernel
+        lengths, norms = kernel.diag(data), kernel.diag(prototypes)
     if isinstance(kernel, (Linear, RBF)) and isinstance(data, Dense) and isinstance(prototypes, Dense):
         squares, indices = _by_trees(data.float64(), prototypes.float64(), count, n_jobs)
         return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
