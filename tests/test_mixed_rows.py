@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import SVC, SVDD, SVR, KernelNeighborsClassifier, KernelSearchCV, OneClassSVM, gram_matrix, leave_one_out
@@ -22,6 +23,7 @@ from mercer.kernels import (
     Spectrum,
     Tanimoto,
     exp,
+    normalize,
 )
 from mercer.kernels.kernel import as_rows
 
@@ -321,3 +323,32 @@ def test_neighbours_and_norms_of_combined_matrices():
     less = SVC(kernel=OF_MATRICES).fit(MATRICES, Y).forget([0])
     expected = SVC(kernel="precomputed").fit(K[1:, 1:], Y[1:]).decision_function(K[:9, 1:])
     np.testing.assert_allclose(less.decision_function(new), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", [normalize(Precomputed()), normalize(Precomputed("a")) + 1.0], ids=repr)
+def test_normalised_matrices_do_not_take_the_diagonal_of_new_rows(kernel):
+    given = (lambda rows: {"a": MATRICES["b"][rows]}) if kernel.named_columns else (lambda rows: MATRICES["b"][rows])
+    machine = SVC(kernel=kernel).fit(given(slice(None)), Y)
+    for rows in (slice(9), np.roll(np.arange(N), 7)):  # as many new rows as training rows make a square matrix, too
+        with pytest.raises(ValueError, match=r"no columns of their own, .* np\.sqrt\(np\.outer\(d_new, d\)"):
+            machine.predict(given(rows))
+
+
+def test_stored_matrices_lack_values_of_training_rows():
+    for kernel, matrix in ((OF_MATRICES, MATRICES), ("precomputed", MATRICES["b"])):
+        with pytest.raises(ValueError, match="kneighbors needs X"):
+            KernelNeighborsClassifier(kernel=kernel).fit(matrix, Y).kneighbors()
+
+
+def test_sparse_matrices_are_combined():
+    sparse = {name: sp.csr_array(matrix) for name, matrix in MATRICES.items()}
+    expected = SVC(kernel=OF_MATRICES).fit(MATRICES, Y).decision_function(MATRICES)
+    np.testing.assert_allclose(SVC(kernel=OF_MATRICES).fit(sparse, Y).decision_function(sparse), expected, atol=1e-9)
+
+
+def test_frames_without_rows_and_empty_fingerprints():
+    machine = SVC(kernel=RBF().on("x") + Tanimoto().on("fp")).fit(frame_with(), Y)
+    with pytest.raises(ValueError, match="0 sample"):
+        machine.predict(frame_with().iloc[:0])
+    on_bits = SVC(kernel=Tanimoto()).fit([{1, 2}, {3}, {1}, set()] * 3, [0, 1, 0, 1] * 3)
+    assert on_bits.predict([set(), set()]).tolist() == [1, 1]

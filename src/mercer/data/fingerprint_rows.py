@@ -94,7 +94,8 @@ _NO_ENTRIES = (np.empty(0, dtype=np.int64), np.empty(0))
 def looks_like_fingerprints(rows: Any) -> bool:
     """Return whether rows can only be fingerprints: vectors of RDKit, sets of integers, counts, or strings of bits.
 
-    The first row that is not empty decides. Lists may be a table, unless they have different lengths.
+    The first row that is not empty decides; empty sets alone are fingerprints. Lists may be a table, unless they have
+    different lengths.
     """
     if isinstance(rows, (str, bytes, Mapping, set, frozenset)) or not isinstance(rows, Iterable):
         return False
@@ -111,7 +112,7 @@ def looks_like_fingerprints(rows: Any) -> bool:
             return len(row) >= _SHORTEST and set(row) <= {"0", "1"}
         if row:
             return all(isinstance(column, _WHOLE) and not isinstance(column, bool) for column in row)
-    return False
+    return any(True for _ in rows)
 
 
 def _check_width(n_bits: int | None) -> None:

@@ -98,6 +98,16 @@ class MixedRows(Data):
         """Whether a part is a matrix of given kernel values."""
         return any(part.has_given_values for part in self._parts.values())
 
+    @property
+    def lacks_values(self) -> bool:
+        """Whether a matrix of given kernel values has only the columns of the rows, and not their values."""
+        return any(isinstance(part, Precomputed) and part.lacks_values for part in self._parts.values())
+
+    def as_new(self) -> MixedRows:
+        """Return the rows with matrices whose rows are not the rows of their columns: see `Precomputed.as_new`."""
+        parts = {key: part.as_new() if isinstance(part, Precomputed) else part for key, part in self._parts.items()}
+        return MixedRows(self._columns, parts)
+
     def part(self, name: Part) -> Data:
         """Return the rows as this part of the kernel reads them."""
         if name[1] == REST and self.rest is not None:
@@ -212,6 +222,8 @@ def cells_of(column: Any) -> Cells:
             filled[missing] = np.nan
             return filled
         column = column.to_list()
+    if issparse(column):
+        column = column.toarray()
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         return column if column.ndim > 1 else column.astype(np.float64)
     cells = column.tolist() if isinstance(column, np.ndarray) and column.ndim == 1 else list(column)

@@ -182,13 +182,26 @@ class Precomputed(Data):
 
     def diagonal(self) -> FloatArray:
         """Return the kernel value of each row with itself, (n,)."""
-        if (self._index == _UNKNOWN).any():
+        if self.ids is None or self.lacks_values:
             raise ValueError(
-                "the kernel values of these rows with themselves are not at hand: a kernel that needs them, as "
-                "normalize does, can be trained on a precomputed matrix, but cannot predict new rows of one"
+                f"these {self.n} rows of a precomputed kernel matrix have no columns of their own, and so no k(x, x): "
+                "a kernel that needs it, as normalize does, cannot predict new rows. Normalise the matrices "
+                "instead: K / np.sqrt(np.outer(d, d)) in fit, and K / np.sqrt(np.outer(d_new, d)) in predict, where d "
+                "and d_new hold k(x, x) of the training rows and of the new rows"
             )
         diagonal_values = self._matrix[self._index, self.own_columns()]
         return np.asarray(diagonal_values, dtype=np.float64).reshape(self.n)
+
+    @property
+    def lacks_values(self) -> bool:
+        """Whether only the columns of the rows are known, and not their values."""
+        return bool((self._index == _UNKNOWN).any())
+
+    def as_new(self) -> Self:
+        """Return the rows without columns: rows of a square matrix that are not the rows of its columns."""
+        view = copy(self)
+        view.ids = None
+        return view
 
     def own_columns(self) -> npt.NDArray[np.intp]:
         """Return `ids`, or raise a ValueError if the rows have no columns."""

@@ -90,7 +90,7 @@ class FindsNeighbours:
         check_flag("similarity", similarity)
         wanted = self._default_neighbours() if n_neighbors is None else check_count("n_neighbors", n_neighbors)
         of = self._prototypes(check_choice("prototypes", prototypes, PROTOTYPES))
-        if X is None and of.rows is None:
+        if X is None and (of.rows is None or getattr(of.rows, "lacks_values", False)):
             raise ValueError("kneighbors needs X: this machine does not have the kernel values of its training rows.")
         data = of.rows if X is None and of.rows is not None else self._new_rows(X)  # type: ignore[attr-defined]
         count = min(wanted + (X is None), of.indices.size)

@@ -73,7 +73,8 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     if kernel.takes_any_rows and not (is_table(X) if reset else hasattr(estimator, "n_features_in_")):
         return _check_objects(estimator, X, kernel, ObjectRows, reset=reset, y=y)
     if kernel.takes_values:
-        return _finite(estimator, Precomputed(table_of_numbers(estimator, X, reset=reset, y=y)))
+        rows = Precomputed(table_of_numbers(estimator, X, reset=reset, y=y))
+        return _finite(estimator, rows if reset else rows.as_new())
     if kernel.takes_fingerprints:
         table = table_of_numbers(estimator, X, reset=reset, y=y, types=(*FLOATS, *_BITS_AND_COUNTS))
         return _finite(estimator, numbers_of(kernel, table))
@@ -85,6 +86,7 @@ def _mixed_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool
     rows = mixed_rows(kernel, X, fitted=not reset, training=reset)
     if rows is None:
         return None
+    rows = rows if reset else rows.as_new()
     data = _check_objects(estimator, X, kernel, lambda _: rows, reset=reset, y=y)
     return _finite(estimator, data)
 

@@ -269,9 +269,11 @@ def _refuse_missing(kernel: Reader, name: str, cells: Cells) -> None:
 def _numbers(kernel: Reader, name: str, cells: Cells) -> FloatArray:
     """Return the numbers of a column, (n, number of columns); cells may be vectors of one length."""
     if cells.dtype != object:
-        return np.asarray(cells, dtype=np.float64).reshape(len(cells), -1)
+        return np.asarray(cells, dtype=np.float64).reshape(len(cells), cells.shape[1] if cells.ndim > 1 else 1)
     _refuse_missing(kernel, name, cells)
     try:
+        if not len(cells):
+            return np.empty((0, 1))
         vectors = [np.asarray(cell) for cell in cells]
         if all(one.dtype.kind in "biuf" and one.ndim <= 1 for one in vectors):
             return np.array(vectors, dtype=np.float64).reshape(len(cells), -1)
