@@ -10,7 +10,17 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from mercer import SVC, SVDD, SVR, KernelNeighborsClassifier, KernelSearchCV, OneClassSVM, gram_matrix, leave_one_out
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    KernelNeighborsClassifier,
+    KernelSearchCV,
+    OneClassSVM,
+    as_model,
+    gram_matrix,
+    leave_one_out,
+)
 from mercer.data import MixedRows, as_data, as_structured, fingerprints
 from mercer.gram.backends import BlockBackend, PartsBackend, select_backend
 from mercer.kernels import (
@@ -332,6 +342,9 @@ def test_normalised_matrices_do_not_take_the_diagonal_of_new_rows(kernel):
     for rows in (slice(9), np.roll(np.arange(N), 7)):  # as many new rows as training rows make a square matrix, too
         with pytest.raises(ValueError, match=r"no columns of their own, .* np\.sqrt\(np\.outer\(d_new, d\)"):
             machine.predict(given(rows))
+    model = as_model(machine, given(slice(None)), Y)
+    with pytest.raises(ValueError, match="no columns of their own"):
+        model.predict(given(np.roll(np.arange(N), 7)))
 
 
 def test_stored_matrices_lack_values_of_training_rows():

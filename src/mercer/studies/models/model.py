@@ -13,6 +13,7 @@ from scipy import sparse
 from mercer.certificates import Certificate, combine
 from mercer.data import (
     Data,
+    MixedRows,
     Precomputed,
     Reading,
     Result,
@@ -391,7 +392,8 @@ class Model(Result, Predictor):
             return as_data(self.encoder.transform(self._as_read(table)))
         if self.encoder.of_table:
             return self.encoder.transform(self._as_read(table))
-        return self._in_place(self.encoder.transform(self.encoder.without_target(table, self.target)))
+        rows = self._in_place(self.encoder.transform(self.encoder.without_target(table, self.target)))
+        return rows.as_new() if isinstance(rows, (Precomputed, MixedRows)) else rows
 
     def _in_place(self, data: Data) -> Data:
         """Return kernel values of rows with the support vectors alone in the columns of the training rows."""
