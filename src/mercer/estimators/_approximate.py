@@ -124,11 +124,6 @@ class Approximates(DualMachine):
                 "machine is fitted to all rows at once."
             )
 
-    def forget(self, rows: Any) -> Any:
-        """See :meth:`ChangesRows.forget`."""
-        self._check_exact("forget")
-        return super().forget(rows)
-
     def _solved(self) -> Solutions:
         if self._is_approximate:
             raise AttributeError(

@@ -98,6 +98,9 @@ class ChangesRows(DualMachine):
 
     _current_rows: TrainingRows
 
+    def _check_exact(self, what: str) -> None:
+        """Refuse `what` if the machine is not exact; here every machine is."""
+
     def forget(self, rows: Any) -> Self:
         """Remove training rows: the machine is then the one that the remaining rows train.
 
@@ -142,6 +145,7 @@ class ChangesRows(DualMachine):
         and each coefficient that changes, and f^3 multiplications for f free support vectors. The first call costs
         n * n_SV kernel values more. ``probability=True`` adds a calibration.
         """
+        self._check_exact("forget")
         sample = self._rows_in_use()
         gone = _checked_rows(rows, sample.data.n)
         if gone.size == 0:
