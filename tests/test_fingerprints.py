@@ -7,7 +7,9 @@ import scipy.sparse as sp
 
 from mercer import SVC, SVR, Jaccard, Tanimoto, fingerprints, gram_matrix, save_model
 from mercer.data import as_data
-from mercer.kernels import Cosine, Dice, as_kernel, center
+from mercer.gram.backends import BitForm, select_backend
+from mercer.kernels import Cosine, Dice, Linear, as_kernel, center
+from mercer.kernels.instruction_set import counts_bits
 
 RNG = np.random.default_rng(0)
 BITS = RNG.random((60, 100)) < 0.15
@@ -107,6 +109,27 @@ def test_counts_of_any_columns_need_no_folding(tmp_path):
     composite = center(Tanimoto() + Cosine()).resolve(as_data(fingerprints(wide)))
     exact = gram_matrix(center(Tanimoto() + Cosine()), COUNTS)
     np.testing.assert_allclose(gram_matrix(composite, wide), exact, atol=1e-13)
+
+
+@pytest.mark.skipif(not counts_bits(), reason="this processor does not count bits in vectors")
+@pytest.mark.parametrize("kernel", [Tanimoto(), Dice() * Cosine() + Linear()], ids=repr)
+def test_on_bits_of_any_columns_are_bits(kernel):
+    places = np.sort(np.random.default_rng(1).choice(2**32, 100, replace=False))
+    wide = [set(places[row].tolist()) for row in BITS]
+    data, others = as_data(fingerprints(wide)), as_data(fingerprints([{7, *row} for row in wide[:9]]))
+    backend, _ = select_backend(kernel, data)
+    assert isinstance(backend, BitForm)
+    narrow, seven = as_data(np.column_stack([BITS, np.zeros(60)])), np.column_stack([BITS[:9], np.ones(9)])
+    exact, expected = kernel.block(narrow, narrow), kernel.block(as_data(seven), narrow)
+    for left, values in ((data, exact), (others, expected), (data, exact)):
+        out = np.empty(values.shape)
+        backend.block(left, None, data, None, out)
+        np.testing.assert_allclose(out, values, rtol=1e-14)
+        assert out.max() <= backend.value_bound(left) * (1.0 + 1e-15)
+    counts = as_data(fingerprints([{7: 2, 9: 1}]))
+    out = np.empty((1, 60))
+    backend.block(counts, None, data, None, out)
+    assert not out.any()
 
 
 def test_machines_take_fingerprints_as_they_are():

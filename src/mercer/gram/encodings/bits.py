@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mercer._core import CompiledKernel, Table, bit_rows, bit_rows_of_entries
 from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import CSR, BitRows, Data, Dense, Vectors
+from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.gram.backend import Backend, Tiles
 from mercer.gram.encodings.integers import LEAST_ENTRIES
@@ -62,6 +63,8 @@ class BitForm(Backend):
         The training rows as bits.
     other : callable
         Makes the backend for rows with other values.
+    columns : ndarray of int64, optional
+        The columns of the bits, for sparse rows of which most columns are empty.
     n_jobs : int, optional
         See :func:`mercer.gram.threads.n_threads`.
     """
@@ -75,15 +78,16 @@ class BitForm(Backend):
         words: Words,
         other: Callable[[], Backend],
         *,
+        columns: IndexArray | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self._values, self._step, self._make_other = values, step, other
+        self._values, self._step, self._make_other, self._columns = values, step, other, columns
         operations = [_COSINE if isinstance(argument, Directions) else int(op) for op, argument in program]
         kernel = CompiledKernel(operations, [0.0 if isinstance(one, Directions) else one for _, one in program])
         self._bound, self.roundoff = 1.0, 6.0  # units of roundoff: 1 or 2 of the argument of exp, else of the factors
         if not _is_gaussian(program):
             # Similarities are at most 1. Rows of directions have norm 1, rows of bits at most the root of their number.
-            most = data.p if _counted_sums(program) else 1
+            most = values[0].size if _counted_sums(program) else 1
             norm = np.full(1, most**0.5)
             self._bound = float(single_precision_error(program, Sums(most, 1), norm, norm)[1][0])
             of_exponents = sum(distance_sensitivity(program, step) for step in set(filter(_is_share, program)))
@@ -96,7 +100,7 @@ class BitForm(Backend):
         self.form_bytes = words.nbytes
         self.scratch_bytes = self.form_bytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)
         self.thread_bytes = 8 * _THREAD_ROWS * words.shape[1]
-        self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, data.p, step))}
+        self._tables: dict[int, tuple[Data, Table | None]] = {id(data): (data, Table(words, values[0].size, step))}
 
     @lazy_property
     def _other(self) -> Backend:
@@ -113,7 +117,7 @@ class BitForm(Backend):
         rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        one, two = self._table(left), self._table(right)
+        one, two = self._tables_of(left, right)
         if one is None or two is None:
             self._other.block(left, left_rows, right, right_rows, out, rounded=rounded)
             return
@@ -130,7 +134,7 @@ class BitForm(Backend):
         single: bool = False,
     ) -> FloatArray:
         """Return K(left, right) @ vectors; see :class:`Backend`."""
-        one, two = self._table(left), self._table(right)
+        one, two = self._tables_of(left, right)
         if one is None or two is None:
             return self._other.matvec(left, left_rows, right, right_rows, vectors, single=single)
         n = left.n if left_rows is None else left_rows.size
@@ -147,18 +151,18 @@ class BitForm(Backend):
         single: bool = False,
     ) -> FloatArray | None:
         """Return summand `part` of the `parts` whose sum is K(data, data) @ vectors; see :class:`Backend`."""
-        table = self._table(data)
+        table, _ = self._tables_of(data, data)
         if table is None:
             return self._other.matvec_part(data, rows, vectors, part, parts, single=single)
         return self._calls.matvec_part(table, rows, vectors, part, parts, single=single)
 
     def value_bound(self, data: Data) -> float:
         """Return a bound on |k(x_i, x_j)|; see :class:`Backend`."""
-        return self._bound if self._table(data) is not None else self._other.value_bound(data)
+        return self._bound if self._tables_of(data, data)[0] is not None else self._other.value_bound(data)
 
     def tiles(self, data: Data) -> Tiles | None:
         """Return the table and the program for native code; see :class:`Backend`."""
-        table = self._table(data)
+        table, _ = self._tables_of(data, data)
         if table is None:
             return self._other.tiles(data)
         return self._calls.tiles(table)
@@ -167,7 +171,7 @@ class BitForm(Backend):
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
         """Return K(left, right) @ vectors and a bound on the error of each row; see :class:`Backend`."""
-        if self._table(left) is None or self._table(right) is None:
+        if None in self._tables_of(left, right):
             return self._other.matvec_bounded(left, left_rows, right, right_rows, vectors)
         products = self.matvec(left, left_rows, right, right_rows, vectors)
         return products, np.zeros(products.shape[0])
@@ -176,18 +180,30 @@ class BitForm(Backend):
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:
         """Return bounds on the error of sums of values rounded to single precision; see :class:`Backend`."""
-        if self._table(left) is None or self._table(right) is None:
+        if None in self._tables_of(left, right):
             return self._other.single_precision_bound(left, left_rows, right, right_rows, weights)
         n = left.n if left_rows is None else left_rows.size
         of_value = (_SINGLE + (weights.size + 2) * _DOUBLE) * max(1.0, self._bound)
         return np.full(n, of_value * float(np.abs(weights).sum()))
 
+    def _tables_of(self, left: Data, right: Data) -> tuple[Table | None, Table | None]:
+        """Return the tables of both sides; a column is the same bit in both. None for rows with other values."""
+        if self._columns is not None:
+            fresh = [data.columns for data in (left, right) if id(data) not in self._tables and isinstance(data, CSR)]
+            columns = distinct(np.concatenate([self._columns, *fresh])) if fresh else self._columns
+            if columns.size > self._columns.size:
+                self._columns, self._values = columns, _one_value(columns.size, float(self._values[1][0]))
+                self._tables.clear()
+        return self._table(left), self._table(right)
+
     def _table(self, data: Data) -> Table | None:
         entry = self._tables.get(id(data))
         if entry is None:
             assert isinstance(data, Vectors)
-            words = _words(data, self._values)
-            table = None if words is None else Table(words, data.p, self._step)
+            narrow, words = data if self._columns is None else _narrowed(data, self._columns), None
+            if narrow is not None and narrow.p <= _MOST_COMMON_BITS:
+                words = _words(narrow, self._values)
+            table = None if words is None else Table(words, self._values[0].size, self._step)
             entry = self._tables[id(data)] = (data, table)
         return entry[1]
 
@@ -203,28 +219,43 @@ def bit_form(
     is_gaussian = _is_gaussian(program)
     if not is_gaussian and not reads_shares_of_bits(program):
         return None
-    if not isinstance(data, Vectors) or not 0 < data.p <= (_MOST_BITS if is_gaussian else _MOST_COMMON_BITS):
+    if not isinstance(data, Vectors):
+        return None
+    columns = data.columns if isinstance(data, CSR) and data.is_wide and not is_gaussian else None
+    rows = data if columns is None else data.narrowed(columns)
+    if not 0 < rows.p <= (_MOST_BITS if is_gaussian else _MOST_COMMON_BITS):
         return None
     is_packed = isinstance(data, BitRows)
     if not counts_bits() or (isinstance(data, Dense) and not is_packed and data.n * data.p < LEAST_ENTRIES):
         return None
-    two_values = _two_values(data, from_zero=not is_gaussian)
+    two_values = _two_values(rows, from_zero=not is_gaussian)
     if two_values is None:
         return None
     values, step, n_entries = two_values
     if not is_gaussian and step != 1.0 and _counted_sums(program):
         return None
-    n_words, scale = -(-data.p // 64), float(program[1][1]) if is_gaussian else -1.0
+    n_words, scale = -(-rows.p // 64), float(program[1][1]) if is_gaussian else -1.0
     with np.errstate(over="ignore"):
         is_finite = bool(np.isfinite(scale * np.float64(step) ** 2))
     if n_words > _WORDS_ALONE + _WORDS_PER_ENTRY * n_entries or scale > 0.0 or not is_finite:
         return None
     if memory_limit is not None and not is_packed and _MEMORY_SHARE * 8 * n_words * data.n > memory_limit:
         return None
-    words = _words(data, values)
+    words = _words(rows, values)
     if words is None:
         return None
-    return BitForm(program, data, values, step if is_gaussian else 1.0, words, other, n_jobs=n_jobs)
+    of_one = step if is_gaussian else 1.0
+    return BitForm(program, data, values, of_one, words, other, columns=columns, n_jobs=n_jobs)
+
+
+def _narrowed(data: Vectors, columns: IndexArray) -> CSR | None:
+    """Return sparse rows with the given columns only, which include all columns with entries."""
+    return data.narrowed(columns) if isinstance(data, CSR) else None
+
+
+def _one_value(n_columns: int, value: float) -> TwoValues:
+    """Return the two values of columns that have zeros and one positive number."""
+    return np.zeros(n_columns), np.full(n_columns, value)
 
 
 def _is_gaussian(program: Program) -> bool:
@@ -261,9 +292,9 @@ def _two_values(data: Vectors, *, from_zero: bool) -> tuple[TwoValues, float, fl
         value = float(stored[0])
         if from_zero and value < 0.0:
             return None
-        return (np.zeros(data.p), np.full(data.p, value)), abs(value), stored.size / data.n
+        return _one_value(data.p, value), abs(value), stored.size / data.n
     if isinstance(data, BitRows):
-        return (np.zeros(data.p), np.ones(data.p)), 1.0, float(data.p)
+        return _one_value(data.p, 1.0), 1.0, float(data.p)
     if not isinstance(data, Dense):
         return None
     sample = data.spread(_SAMPLE)
@@ -271,7 +302,7 @@ def _two_values(data: Vectors, *, from_zero: bool) -> tuple[TwoValues, float, fl
         value = float(data.array.max())
         if not value > 0.0 or not ((sample == 0.0) | (sample == value)).all():
             return None
-        return (np.zeros(data.p), np.full(data.p, value)), value, float(np.count_nonzero(sample)) / _SAMPLE
+        return _one_value(data.p, value), value, float(np.count_nonzero(sample)) / _SAMPLE
     if _step(*_extremes(sample)) is None:
         return None
     low, high = _extremes(data.array)
