@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test-fast test test-lowest check counts test-slow bench bench-search bench-loo bench-linear bench-shapes bench-scale bench-full docs asan tsan generic wheel dev format clean
+.PHONY: demo test-fast test test-lowest check counts test-slow bench bench-search bench-loo bench-linear bench-shapes bench-scale bench-structured bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 ifndef AT_ONCE
 .NOTPARALLEL: # two installations into one environment would disturb each other
@@ -81,6 +81,10 @@ bench-loo: .venv-bench/.mercer .venv-bench/.peers
 # Below 20 minutes; for an idle machine.
 bench-linear: .venv-bench/.mercer .venv-bench/.peers
 	.venv-bench/bin/python -m benchmarks.linear
+
+# Below 5 minutes. Needs no data sets.
+bench-structured: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python -m benchmarks.structured
 
 # Below 15 minutes; for an idle machine. Needs no data sets.
 bench-shapes: .venv-bench/.mercer .venv-bench/.peers

@@ -13,7 +13,7 @@ from typing import Any
 
 _PACKAGES = (
     *("mercer", "scikit-learn", "scikit-learn-intelex", "daal", "libsvm-official", "numpy", "scipy"),
-    *("liblinear-official", "snapml", "skglm", "celer"),
+    *("liblinear-official", "snapml", "skglm", "celer", "rdkit"),
 )
 
 

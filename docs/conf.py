@@ -47,11 +47,14 @@ autodoc_typehints = "none"  # the docstrings give the types
 numpydoc_show_class_members = False
 numpydoc_attributes_as_param_list = True
 
+FOLDERS = ("basics", "margins", "kernels", "sequences", "optimisation", "evaluation")
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "docs/gallery",
     "filename_pattern": r"/(?!out_of_core|breast_cancer_table)\w+\.py$",  # these two take arguments
-    "subsection_order": [f"examples/{one}" for one in ("basics", "margins", "kernels", "optimisation", "evaluation")],
+    "subsection_order": [
+        f"examples/{one}" for one in ("basics", "margins", "kernels", "sequences", "optimisation", "evaluation")
+    ],
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "run_stale_examples": True,  # the library may have changed, and with it what an example draws

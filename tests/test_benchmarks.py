@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT)
-    from benchmarks import machine, micro, problems, race, report, run, search, truth
+    from benchmarks import machine, micro, problems, race, report, run, search, structured, truth
     from benchmarks.datasets import Table
     from benchmarks.peers import Mercer, Model, Task
     from benchmarks.race import Absent, Result, Rules
@@ -116,6 +116,18 @@ def test_micro_benchmarks_measure_what_there_is(monkeypatch):
         numbers = re.findall(rf"\| {name} *\|([^\n]*)\|", text)
         assert numbers
         assert all(float(cell) > 0.0 for row in numbers for cell in row.split("|") if cell.strip() != "-")
+
+
+def test_races_of_structured_kernels_agree_with_brute_force(monkeypatch):
+    sizes = {"PROTEINS": 9, "PROTEIN_LETTERS": 12, "DNA": 10, "DNA_LETTERS": 14, "FINGERPRINTS": 9, "PEER_ROWS": 9}
+    for name, value in {**sizes, "RUNS": 1}.items():
+        monkeypatch.setattr(structured, name, value)
+    for make in structured.RACES.values():
+        race = make()
+        assert race.error < 1e-14
+        lines = structured._lines(race)
+        assert [line[1] for line in lines] == list(race.programs)
+        assert float(lines[0][3]) == 1.0
 
 
 # --- Results whose claims are false.

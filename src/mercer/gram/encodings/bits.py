@@ -221,8 +221,10 @@ def bit_form(
         return None
     if not isinstance(data, Vectors):
         return None
-    columns = data.columns if isinstance(data, CSR) and data.is_wide and not is_gaussian else None
-    rows = data if columns is None else data.narrowed(columns)
+    rows, columns = data, None
+    if isinstance(data, CSR) and data.is_wide and not is_gaussian:
+        columns = data.columns
+        rows = data.narrowed(columns)
     if not 0 < rows.p <= (_MOST_BITS if is_gaussian else _MOST_COMMON_BITS):
         return None
     is_packed = isinstance(data, BitRows)
