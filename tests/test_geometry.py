@@ -220,7 +220,11 @@ OF_PRODUCTS = [
 
 
 @pytest.mark.parametrize("kernel", OF_PRODUCTS, ids=repr)
-@pytest.mark.parametrize("change", [lambda kernel: kernel, center, lambda kernel: center(kernel) + 1.0], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [lambda kernel: kernel, center, lambda kernel: center(kernel) + 1.0],
+    ids=["as it is", "centred", "centred and shifted"],
+)
 def test_distances_and_centred_values_keep_their_digits_far_from_the_origin(kernel, change):
     moved = FAR + 2.0**20
     kernel = change(kernel)
