@@ -933,7 +933,7 @@ def test_composites_of_precomputed_values_work_everywhere():
     np.testing.assert_allclose(machine.decision_function(K), other.decision_function(2.0 * K + 1.0), atol=1e-6)
     np.testing.assert_allclose(gram_matrix(kernel, K), 2.0 * K + 1.0)
     assert diagnose(kernel, K).verdict == "not refuted"
-    with pytest.raises(ValueError, match=r"values of these rows with themselves are not at hand: .* normalize"):
+    with pytest.raises(ValueError, match=r"no columns of their own, .* as normalize does, cannot predict new rows"):
         SVC(kernel=normalize(2.0 * Precomputed())).fit(K, y).predict(K)
 
 

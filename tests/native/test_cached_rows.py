@@ -197,7 +197,8 @@ def test_slots_are_checked(slot):
 
 def test_every_native_function_has_its_twin():
     steps = {"pair_steps", "newton_steps"}
-    solvers = {
+    of_another_name = {
+        "alignments": {"local_alignments"},
         "solve_block": steps,
         "begin_block": steps,
         "solve_joint_block": {"joint_steps"},
@@ -232,5 +233,5 @@ def test_every_native_function_has_its_twin():
         if name in of_linear_machines:
             assert all(map(callable, of_linear_machines[name]))
             continue
-        for twin in solvers.get(name, {name.removesuffix("_single")}):
+        for twin in of_another_name.get(name, {name.removesuffix("_single")}):
             assert callable(getattr(reference, twin))
