@@ -4,12 +4,16 @@ import gzip
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
+import mercer
 from mercer import SVC, GappedKmer
-from mercer.data import TableError
+from mercer.data import Table, TableError
 from mercer.studies import cli
 from mercer.studies.inputs import with_target
 from mercer.studies.models import read_table
+from mercer.studies.tables import TableEncoder, is_sequences
+from mercer.studies.tables.kinds import find_kinds
 
 FASTA = """>r1 label=1 source=liver
 ACGTAC
@@ -29,18 +33,15 @@ def written(folder, text, name="reads.fasta"):
 
 def test_a_fasta_file_is_a_table(tmp_path):
     table = read_table(written(tmp_path, FASTA))
-    assert table.names == ("name", "label", "source", "sequence", "words")
+    assert table.names == ("name", "label", "source", "sequence")
     assert table["name"].tolist() == ["r1", "r2"]
     assert table["label"].tolist() == [1.0, 0.0]
     assert table["source"].tolist() == ["liver", None]
     assert table["sequence"].tolist() == ["ACGTACGTN", "TTTTTTTT"]
-    assert table["words"].tolist() == ["ACGTAC CGTACG GTACGT", "TTTTTT TTTTTT TTTTTT"]
     assert any("upper case" in str(note) for note in table.reading.notes)
     packed = tmp_path / "reads.fa.gz"
     packed.write_bytes(gzip.compress(FASTA.encode()))
     assert read_table(packed)["sequence"].tolist() == table["sequence"].tolist()
-    proteins = read_table(written(tmp_path, ">p\nMKWLQ\n", "proteins.faa"))
-    assert proteins["words"].tolist() == ["MKW KWL WLQ"]
     machine = SVC(kernel=GappedKmer(3, 2, alphabet="ACGT", wildcards="N")).fit(table["sequence"], table["label"])
     assert machine.score(table["sequence"], table["label"]) == 1.0
 
@@ -48,7 +49,6 @@ def test_a_fasta_file_is_a_table(tmp_path):
 def test_a_fastq_file_is_a_table(tmp_path):
     table = read_table(written(tmp_path, FASTQ, "reads.fastq"))
     assert table["sequence"].tolist() == ["ACGTACG", "TT"]
-    assert table["words"].tolist() == ["ACGTAC CGTACG", ""]
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,49 @@ def test_a_study_of_reads_with_labels_in_a_second_file(tmp_path, monkeypatch):
         assert cli.run(arguments) == 0  # `main` leaves Ctrl-C ignored
     labels = read_table(tmp_path / "predictions.csv")["label"]
     assert [one == "no" for one in labels] == [i % 2 == 1 for i in range(80)]
+
+
+def test_a_column_of_sequences_is_encoded_by_its_overlapping_words(tmp_path):
+    rng = np.random.default_rng(0)
+    reads = ["".join(rng.choice(list("ACGT"), size=12)) for _ in range(30)]
+    table = Table(("seq", "x"), (np.array(reads, dtype=object), rng.normal(size=30)))
+    kinds, notes = find_kinds(table)
+    assert kinds == {"seq": "sequence"}
+    assert "overlapping words" in str(notes[0])
+    encoder = TableEncoder(kinds=kinds).fit(table)
+    spaced = [" ".join(read[at : at + 6] for at in range(7)) for read in reads]
+    expected = TfidfVectorizer(lowercase=False).fit_transform(spaced).toarray()
+    assert np.allclose(encoder.transform(table).toarray()[:, : expected.shape[1]], expected)
+    other = TableEncoder.from_dict(encoder.to_dict())
+    assert (other.transform(table) != encoder.transform(table)).nnz == 0
+    masked = Table(table.names, (np.array([read.lower() for read in reads], dtype=object), table["x"]))
+    assert (other.transform(masked) != encoder.transform(table)).nnz == 0
+    broken = encoder.to_dict()
+    broken["sequences"][0]["length"] = 5
+    with pytest.raises(ValueError, match="do not have 5 letters"):
+        TableEncoder.from_dict(broken)
+
+
+@pytest.mark.parametrize(
+    ("cells", "name", "expected"),
+    [
+        (["ACGTACGTAC", "ACGTTTTTTTT", "acgtacgtNN"], "x", True),
+        (["ACGT", "TTTT", "CCGT"], "x", False),  # codes
+        (["ACGT", "TTTT", "CCGT"], "seq", True),
+        (["MKVLAAGIVGLLLAQWERTYIPASDFGHK", "MSTNPKPQRKTKRNTNRRPQDVKFPGG"], "x", True),
+        (["the cat sat on the mat there", "a dog came in and looked there"], "x", False),
+        (["ACGTACGTAC"] * 30 + ["ACGTACGTTT"] * 30, "x", False),  # categories
+        (["AB12CD34EF56AB12CD34", "AB12CD34EF56AB12CD35"], "x", False),
+    ],
+)
+def test_sequences_are_recognised(cells, name, expected):
+    assert is_sequences(cells, name) is expected
+
+
+def test_different_sequences_are_no_row_identifiers(tmp_path):
+    rng = np.random.default_rng(0)
+    reads = ["".join(rng.choice(list("ACGT"), size=20)) for _ in range(30)]
+    path = written(tmp_path, "".join(f">r{i} label={i % 2}\n{read}\n" for i, read in enumerate(reads)))
+    report = mercer.doctor(path, "label")
+    assert [one.columns for one in report.findings if "identifier" in one.sentence] == [("name",)]
+    assert "sequences, 20 to 20 letters" in "\n".join(report.overview)

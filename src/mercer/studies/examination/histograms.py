@@ -27,8 +27,9 @@ class Histogram:
     ----------
     name : str
         Of the column.
-    kind : {"numbers", "categories", "dates", "text", "feature"}
-        What the column holds. The numbers of dates are days since 1970, those of texts are numbers of words.
+    kind : {"numbers", "categories", "dates", "text", "sequences", "feature"}
+        What the column holds. The numbers of dates are days since 1970, those of texts are numbers of words, and those
+        of sequences are numbers of letters.
     counts : ndarray of int64, shape (n_groups, n_bars)
         Rows of each class in each bar: a bin of numbers in ascending order, or a level of texts, the most frequent
         first. One group if classes are not told apart.
@@ -66,9 +67,10 @@ def histogram(column: Column, cells: npt.NDArray, groups: npt.NDArray[np.int64],
         The class of each row; 0 for all if classes are not told apart.
     n_groups : int
     """
-    if column.kind == "text":
-        n_words = np.array([np.nan if cell is None else float(len(cell.split())) for cell in cells])
-        column = number_column(column.name, n_words, "text")
+    if column.kind in ("text", "sequences"):
+        parts = str.split if column.kind == "text" else str.strip
+        sizes = np.array([np.nan if cell is None else float(len(parts(cell))) for cell in cells])
+        column = number_column(column.name, sizes, column.kind)
     is_present = ~column.missing
     low = high = None
     levels: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""FASTA and FASTQ files as tables: names, the fields of the headers, sequences, and their overlapping words."""
+"""FASTA and FASTQ files as tables: names, the fields of the headers, and sequences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from mercer.studies.files.arrow import pa
 from mercer.studies.files.table_source import TableSource
 from mercer.studies.files.text_columns import table_of_text
 
-NAME, SEQUENCE, WORDS = "name", "sequence", "words"
+NAME, SEQUENCE = "name", "sequence"
 """Columns of the table of a file of sequences."""
 
-_NUCLEOTIDES = frozenset("ACGTURYSWKMBDHVN-")
-_WORD, _WORD_OF_AMINO_ACIDS = 6, 3  # letters
 _FIELD = re.compile(r"([^\s=]+)=(\S+)")
-_EXAMINED = 200  # sequences; enough to tell nucleotides from amino acids
 
 
 class _Record(NamedTuple):
@@ -33,8 +30,7 @@ def sequence_table(source: TableSource, options: ReadingOptions) -> Table:
     """Return a FASTA or FASTQ file as a table.
 
     Its columns are "name" (the first word of a header), a column for each field such as ``label=1`` in headers,
-    "sequence" (in upper case) and "words": the overlapping words of 6 letters of nucleotides, or of 3 letters of
-    amino acids, as text. Words with letters for an unknown one are left out.
+    and "sequence" (in upper case).
 
     Raises
     ------
@@ -47,21 +43,16 @@ def sequence_table(source: TableSource, options: ReadingOptions) -> Table:
         raise TableError(f"{source.path} holds no sequences")
     headers = [record.header.split(maxsplit=1) for record in records]
     fields = [dict(_FIELD.findall(header[1])) if len(header) > 1 else {} for header in headers]
-    names = dict.fromkeys(field for some in fields for field in some if field not in (NAME, SEQUENCE, WORDS))
+    names = dict.fromkeys(field for some in fields for field in some if field not in (NAME, SEQUENCE))
     cells = [pa.chunked_array([pa.array([some.get(name, "") for some in fields], pa.string())]) for name in names]
     table = table_of_text(list(names), cells, ";", options, lambda row: str(records[row].line))
     sequences = [record.sequence.upper() for record in records]
-    is_nucleotides = set().union(*map(set, sequences[:_EXAMINED])) <= _NUCLEOTIDES
-    columns = {
-        NAME: [header[0] if header else "" for header in headers],
-        SEQUENCE: sequences,
-        WORDS: [_words(sequence, is_nucleotides) for sequence in sequences],
-    }
+    names_of_records = [header[0] if header else "" for header in headers]
     masked = any(record.sequence != sequence for record, sequence in zip(records, sequences, strict=True))
     return replace(
         table,
-        names=(NAME, *table.names, SEQUENCE, WORDS),
-        columns=(_text(columns[NAME]), *table.columns, _text(columns[SEQUENCE]), _text(columns[WORDS])),
+        names=(NAME, *table.names, SEQUENCE),
+        columns=(_text(names_of_records), *table.columns, _text(sequences)),
         reading=replace(table.reading, notes=(*table.reading.notes, *([_MASKED] if masked else ()))),
         lines=[record.line for record in records],
     )
@@ -74,12 +65,6 @@ def _text(cells: list[str]) -> np.ndarray:
     column = np.empty(len(cells), dtype=object)
     column[:] = cells
     return column
-
-
-def _words(sequence: str, is_nucleotides: bool) -> str:
-    size = _WORD if is_nucleotides else _WORD_OF_AMINO_ACIDS
-    words = (sequence[at : at + size] for at in range(len(sequence) - size + 1))
-    return " ".join(word for word in words if not is_nucleotides or set(word) <= set("ACGTU"))
 
 
 def _fasta(source: TableSource, lines: list[str]) -> Iterator[_Record]:

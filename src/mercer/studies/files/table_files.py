@@ -49,7 +49,7 @@ def read_table(
         ``.csv`` or ``.tsv`` (first line column names), ``.parquet``, ``.xlsx`` (first sheet; needs the extra
         ``excel``), or ``.svm``, ``.svmlight``, ``.libsvm`` (svmlight: its target becomes the column "label", its
         features one sparse block whose column j is feature j as numbered in the file), or ``.fasta``, ``.fa``,
-        ``.fastq`` (columns "name", the fields of the headers such as label=1, "sequence" and its "words"). Text files
+        ``.fastq`` (columns "name", the fields of the headers such as label=1, and "sequence"). Text files
         may be compressed: ``.gz``, ``.bz2``, ``.xz``. A file with another name is read if its first lines tell what it
         is.
     format : {"csv", "tsv", "parquet", "svmlight", "excel", "fasta", "fastq"}, optional

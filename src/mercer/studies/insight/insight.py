@@ -205,8 +205,8 @@ def gather(
 
 
 def _dependences(model: Model, rest: Table, columns: Sequence[str], budget: TimeBudget) -> list[Dependence]:
-    free_text = [name for name, kind in model.encoder.kinds.items() if kind == "text"]  # hardly a cell occurs twice
-    named = [name for name in columns if name != OTHER and name in rest and name not in free_text][:N_DEPENDENCES]
+    unique = [name for name, kind in model.encoder.kinds.items() if kind in ("text", "sequence")]  # cells hardly repeat
+    named = [name for name in columns if name != OTHER and name in rest and name not in unique][:N_DEPENDENCES]
     dependences, deadline = [], Deadline(budget.share(COLUMNS))
     for place, name in enumerate(named):
         if deadline.has_come:

@@ -10,9 +10,6 @@ from mercer.kernels import FINGERPRINTS, NUMBERS, REST, SEQUENCES, VALUES, Kerne
 from mercer.studies.models.row_reader import SEQUENCE, RowReader
 from mercer.studies.tables.encoding import TableEncoder
 
-_OF_SEQUENCES = ("words",)
-"""Columns of a file of sequences that repeat its sequences."""
-
 
 def cell_kernel(kernel: Any, table: Table, target: str | None) -> Kernel | None:
     """Return a kernel with the names of the columns that it reads; None if it reads the encoded rows of the table.
@@ -45,8 +42,6 @@ def cell_kernel(kernel: Any, table: Table, target: str | None) -> Kernel | None:
             table[name]  # raises a TableError that suggests similar names
     named = {name for _, names in asked.named_columns for name in names}
     rest = tuple(name for name in features if name not in named)
-    if SEQUENCE in named:
-        rest = tuple(name for name in rest if name not in _OF_SEQUENCES)
     if any(names == REST for _, names in asked.named_columns) and not rest:
         raise TableError(f"{asked!r} reads the rest of the columns, and none is left", "leave out the part on rest")
     return _with_rest(asked, rest)

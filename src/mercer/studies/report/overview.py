@@ -26,7 +26,14 @@ NAME = 24
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
-_KINDS = {"numbers": "of numbers", "categories": "of categories", "dates": "of dates", "text": "of free text"}
+_KINDS = {
+    "numbers": "of numbers",
+    "categories": "of categories",
+    "dates": "of dates",
+    "text": "of free text",
+    "sequences": "of sequences",
+}
+_UNITS = {"text": "texts of {} words", "sequences": "{} letters"}
 
 
 def overview(table: Table, truth: Truth | None, examination: Examination) -> list[str]:
@@ -90,7 +97,7 @@ def caption(histogram: Histogram) -> str:
     if histogram.low is not None and histogram.high is not None:
         shown = _day if histogram.kind == "dates" else quantity
         ends = f"{shown(histogram.low)} to {shown(histogram.high)}"
-        return f"texts of {ends} words{missing}" if histogram.kind == "text" else f"{ends}{missing}"
+        return f"{_UNITS.get(histogram.kind, '{}').format(ends)}{missing}"
     if not histogram.levels:
         return f"no value{missing}"
     if histogram.n_levels == 1:

@@ -28,7 +28,7 @@ from mercer.studies.report.numbers import quantity
 from mercer.studies.report.printable import printable
 from mercer.studies.report.python_options import in_python
 from mercer.studies.result import Study
-from mercer.studies.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
+from mercer.studies.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, SequenceRule, TextRule
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -202,6 +202,9 @@ def _encoding(rule: Rule) -> tuple[str, str]:
         return "numbers", f"standardised: mean {quantity(rule.mean)}, standard deviation {quantity(rule.scale)}"
     if isinstance(rule, DateRule):
         return "dates", f"parts: {', '.join(part.part for part in rule.parts)}"
+    if isinstance(rule, SequenceRule):
+        shown = ", ".join(rule.most_frequent(MAX_LEVELS_SHOWN))
+        return "sequences", f"weights (TF-IDF) of {len(rule.words):,} words of {rule.length} letters: {shown}, …"
     if isinstance(rule, TextRule):
         shown = ", ".join(rule.most_frequent(MAX_LEVELS_SHOWN))
         return "free text", f"weights (TF-IDF) of {len(rule.words):,} words: {shown}, …"

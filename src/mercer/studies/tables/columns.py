@@ -153,6 +153,7 @@ class TableChoice:
             *([FILLED_IN] if kinds & {"", "categories"} else []),
             *(["filled in with the mean of the dates"] if kinds & {*get_args(DateKind)} else []),
             *(["taken as texts without words"] if "text" in kinds else []),
+            *(["taken as sequences without words"] if "sequence" in kinds else []),
         ]
         return " or ".join(usual)
 

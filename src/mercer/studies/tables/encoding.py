@@ -2,9 +2,9 @@
 
 Missing numbers are replaced by the median, and numbers are standardised. Categories become one indicator per level, not
 scaled: two rows with different levels then have squared distance 2, which is also the average in a standardised column.
-Dates become parts of dates (:mod:`mercer.studies.tables.dates`), and free text becomes weights of its words
-(:mod:`mercer.studies.tables.free_text`). The encoding does not use the target, and is computed only from the rows given
-to `fit`.
+Dates become parts of dates (:mod:`mercer.studies.tables.dates`). Free text (:mod:`mercer.studies.tables.free_text`) and
+sequences (:mod:`mercer.studies.tables.sequences`) become weights of their words. The encoding does not use the target,
+and is computed only from the rows given to `fit`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from mercer.studies.tables.rules import (
     TransformRule,
     numeric_rules_of,
 )
+from mercer.studies.tables.sequences import SequenceRule
 
 Missing = Literal["error", "impute"]
 """What an encoder does about missing cells: refuse or impute them."""
 
-Kind = Literal["numbers", "categories", "text", "dmy", "mdy", "ymd"]
-"""What a column holds: numbers, categories, free text, or dates.
+Kind = Literal["numbers", "categories", "text", "sequence", "dmy", "mdy", "ymd"]
+"""What a column holds: numbers, categories, free text, sequences, or dates.
 
 Dates have the day first (dmy), the month first (mdy), or are all read in one way only (ymd).
 """
@@ -51,7 +52,7 @@ ALIKE = 0.8
 DENSE_ENOUGH = 0.25
 """Share of nonzero cells from which a sparse block is treated (and standardised) as ordinary columns."""
 
-_RULES: tuple[type[Rule], ...] = (NumericRule, CategoricalRule, DateRule, TextRule)
+_RULES: tuple[type[Rule], ...] = (NumericRule, CategoricalRule, DateRule, TextRule, SequenceRule)
 
 
 class TableEncoder:
@@ -65,7 +66,7 @@ class TableEncoder:
         `mercer.studies.tables.missing.complete_rows`.)
     max_levels : int, default=10000
         Largest number of levels of a column of categories that get an indicator.
-    kinds : mapping of str to {"numbers", "categories", "text", "dmy", "mdy", "ymd"}, optional
+    kinds : mapping of str to {"numbers", "categories", "text", "sequence", "dmy", "mdy", "ymd"}, optional
         What columns hold: free text, dates with the day or the month first in dates such as 3/4/2024, ...; by default,
         columns of text hold categories.
 
@@ -285,7 +286,7 @@ class TableEncoder:
             "missing": self.missing,
             "max_levels": self.max_levels,
             "constant": list(self.constant_),
-            **{kind.entry: [rule.to_dict() for rule in self.rules_ if isinstance(rule, kind)] for kind in _RULES},
+            **{kind.entry: [rule.to_dict() for rule in self.rules_ if type(rule) is kind] for kind in _RULES},
             "order": [rule.name for rule in self.rules_],
             "dense_block": self.dense_block_,
             "sparse": None if self.sparse_ is None else asdict(self.sparse_),
@@ -295,7 +296,7 @@ class TableEncoder:
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the encoder that `to_dict` described; KeyError, TypeError or ValueError for an invalid description."""
         encoder = cls(missing=data["missing"], max_levels=int(data["max_levels"]))
-        listed = [kind.from_dict(entry) for kind in _RULES for entry in data[kind.entry]]
+        listed = [kind.from_dict(entry) for kind in _RULES for entry in data.get(kind.entry, ())]
         rules = {rule.name: rule for rule in listed}
         if len(rules) != len(listed):
             raise ValueError("a column is encoded twice")
@@ -312,7 +313,9 @@ class TableEncoder:
             return None
         if kind == "categories":
             return CategoricalRule.learn(table, name, self.max_levels)
-        return TextRule.learn(table, name) if kind == "text" else DateRule.learn(table, name, kind)
+        if kind == "text" or kind == "sequence":
+            return (TextRule if kind == "text" else SequenceRule).learn(table, name)
+        return DateRule.learn(table, name, kind)
 
     def _matching(self, table: Table) -> Table:
         """Return the columns that the rules need, in the order of the rules."""

@@ -138,13 +138,21 @@ class TextRule(TransformRule):
     @classmethod
     def learn(cls, table: Table, name: str) -> Self | None:
         """Return the rule of these training rows; None if all texts are the same, or have no word."""
-        cells = text_cells(table[name])
-        counts = Counter(word for words in _words_of(table, name) for word in set(words))
-        if len(set(cells)) < 2 or not counts:
+        words = _words_of(table, name)
+        if len(set(text_cells(table[name]))) < 2 or not any(words):
             return None
+        return cls(name, *cls.vocabulary(words), table.n_rows, int(table.missing(name).sum()))
+
+    @staticmethod
+    def vocabulary(words_of_texts: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Return the words of texts that are counted, and how many texts have each."""
+        counts = Counter(word for words in words_of_texts for word in set(words))
         vocabulary = sorted(sorted(counts, key=lambda word: (-counts[word], word))[:MAX_WORDS])
-        n_missing = int(table.missing(name).sum())
-        return cls(name, tuple(vocabulary), tuple(counts[word] for word in vocabulary), table.n_rows, n_missing)
+        return tuple(vocabulary), tuple(counts[word] for word in vocabulary)
+
+    def words_of(self, table: Table) -> list[tuple[str, ...]]:
+        """Return the words of each text of the column."""
+        return _words_of(table, self.name)
 
     def learnt_again(self, table: Table, max_levels: int) -> Self | None:
         """Return the rule that is computed from these training rows; None if the column is constant."""
@@ -170,7 +178,7 @@ class TextRule(TransformRule):
     def n_unknown(self, table: Table) -> int:
         """Return the number of texts that have words, but none of the words of training."""
         vocabulary = set(self.words)
-        return sum(bool(words) and vocabulary.isdisjoint(words) for words in _words_of(table, self.name))
+        return sum(bool(words) and vocabulary.isdisjoint(words) for words in self.words_of(table))
 
     @property
     def substitute(self) -> str:
@@ -183,7 +191,7 @@ class TextRule(TransformRule):
 
     def apply(self, table: Table) -> sparse.csr_array:
         """Return the TF-IDF of each word, (n, number of words), with rows of length 1; unknown words are left out."""
-        counts = sparse.csr_array(self._counter.transform(_words_of(table, self.name)), dtype=np.float64)
+        counts = sparse.csr_array(self._counter.transform(self.words_of(table)), dtype=np.float64)
         weights = np.log((1.0 + self.n_texts) / (1.0 + np.array(self.counts))) + 1.0
         counts.data *= weights[counts.indices]
         counts.data /= sparse.linalg.norm(counts, axis=1).repeat(np.diff(counts.indptr))

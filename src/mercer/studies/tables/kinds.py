@@ -1,4 +1,4 @@
-"""What columns hold that are not numbers: dates, free text or categories, with a note for each guess."""
+"""What columns hold that are not numbers: dates, sequences, free text or categories, with a note for each guess."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mercer.studies.tables.dates import Found, find_dates
 from mercer.studies.tables.encoding import Kind
 from mercer.studies.tables.free_text import is_free_text
 from mercer.studies.tables.rules import MAX_DENSE_LEVELS
+from mercer.studies.tables.sequences import is_sequences
 
 STRAY_SHARE = 0.05
 """Largest share of other cells in a text column that is treated as numbers with mistakes, or as dates."""
@@ -48,6 +49,7 @@ def find_kinds(
     kinds |= {name: "categories" for name in categorical}
     found_dates: dict[str, Found] = {}
     texts: list[str] = []
+    sequences: list[str] = []
     for name in table.names:
         if name in kinds or (table.is_numeric(name) and name not in dates):
             continue
@@ -57,6 +59,9 @@ def find_kinds(
             kinds[name], found_dates[name] = dates_found.order, dates_found
         elif name in dates:
             kinds[name] = "dmy"
+        elif is_sequences(table[name], name):
+            kinds[name] = "sequence"
+            sequences.append(name)
         elif is_free_text(table[name]):
             kinds[name] = "text"
             texts.append(name)
@@ -80,6 +85,9 @@ def find_kinds(
             notes.append(Note(statement, f"date_order={other} reads them the other way"))
     if texts:
         notes.append(Note(f"{_hold(texts)} free text: the weights (TF-IDF) of its words are used", _otherwise(texts)))
+    if sequences:
+        statement = f"{_hold(sequences)} sequences: the weights (TF-IDF) of their overlapping words are used"
+        notes.append(Note(statement, _otherwise(sequences)))
     return kinds, notes
 
 

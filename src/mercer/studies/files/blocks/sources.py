@@ -210,7 +210,11 @@ def _layout(
         raise TableError("there is no column to learn from")
     texts = [name for name in names if not table.is_numeric(name) and name not in categorical]
     kinds, _ = find_kinds(table.select(texts))
-    for kind, what in (("text", "free text"), *((order, "dates") for order in get_args(DateKind))):
+    for kind, what in (
+        ("text", "free text"),
+        ("sequence", "sequences"),
+        *((order, "dates") for order in get_args(DateKind)),
+    ):
         of_kind = [name for name in texts if kinds.get(name) == kind]
         if of_kind:
             raise TableError(
