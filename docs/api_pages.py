@@ -20,6 +20,7 @@ HELP_WIDTH = 78  # letters of a line of help; so many fit into a page
 TITLES = {
     "estimators": "Machines",
     "approximate": "Approximate machines",
+    "cluster": "Many machines",
     "kernels": "Kernels",
     "data": "Rows that are not tables",
     "features": "Feature maps",

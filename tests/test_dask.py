@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression, OneClassSVM
-from mercer.cluster import ClusterError
+from mercer.cluster import ClusterError, dask_workers
+from mercer.cluster.dask_workers import DaskWorkers
+from mercer.studies.cli import run
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -200,6 +202,81 @@ def test_a_killed_worker_changes_no_digit(table, client):
     assert np.array_equal(machine.coef_, alone)
     assert machine.certificate_.status == "optimal"
     np.testing.assert_allclose(machine.coef_, LinearSVC(tol_gap=1e-10).fit(X, labels).coef_, rtol=1e-9)
+
+
+def write_files(folder, table):
+    X, values, labels, _ = table
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(town=np.where(values > 2.0, "Rome", "Oslo"), y=labels)
+    files = [folder / "north.csv", folder / "south.csv"]
+    frame.iloc[:1_500].to_csv(files[0], index=False)
+    frame.iloc[1_500:].sort_values("town", ascending=False).to_csv(files[1], index=False)
+    return files, frame
+
+
+@pytest.mark.slow
+def test_files_on_a_shared_disk(tmp_path, table, client):
+    files, frame = write_files(tmp_path, table)
+    asked = {"target": "y", "scale": True}
+    here = LinearSVC(tol=1e-8).fit_file(files, **asked)
+    there = LinearSVC(tol=1e-8).fit_file(files, **asked, cluster=client)
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-5, atol=1e-8)
+    assert there.predict(frame).tolist() == here.predict(frame).tolist()
+    again = LinearSVC(tol=1e-8).fit_file(files, **asked, cluster=client.scheduler.address)
+    assert np.array_equal(again.coef_, there.coef_)
+    assert distributed.default_client() is client
+    with distributed.Client(client.scheduler.address, set_as_default=False) as closed:
+        broken = LinearSVC(loss="hinge", callback=lambda at: closed.close() if at.n_iter >= 4 else None)
+        with pytest.raises(ClusterError, match="does not answer") as caught:
+            broken.fit_file(files, **asked, cluster=closed)
+    assert "the same call continues" in caught.value.__notes__[0]
+    broken.set_params(callback=None).fit_file(files, **asked, cluster=client)
+    assert broken.certificate_.status == "optimal"
+    assert broken.n_iter_ <= LinearSVC(loss="hinge").fit_file(files, **asked, cluster=client).n_iter_ - 2
+
+
+def test_blocks_larger_than_a_worker_are_refused_before_they_are_made(tmp_path, table, client, monkeypatch):
+    files, _ = write_files(tmp_path, table)
+    monkeypatch.setattr(DaskWorkers, "_memory_of_a_thread", lambda self: 50_000)
+    with pytest.raises(ClusterError, match=r"block of rows needs [\d,]+ bytes at least, but a worker has 50,000 bytes"):
+        LinearSVC().fit_file(files, target="y", cluster=client)
+    with pytest.raises(ClusterError, match=r"block of rows needs [\d,]+ bytes at least, but a worker has 50,000 bytes"):
+        LinearSVC().fit(lazy(3.0 * np.tile(table[0], (2, 1)), 2), np.tile(table[2], 2))
+
+
+@pytest.mark.parametrize("cluster", ["tcp://127.0.0.1:9", 3, "nowhere"])
+def test_no_cluster_at_an_address(tmp_path, table, cluster, monkeypatch):
+    monkeypatch.setattr(dask_workers, "_LOST_SECONDS", 0.3)
+    files, _ = write_files(tmp_path, table)
+    with pytest.raises((ClusterError, TypeError), match=r"no scheduler of Dask answers|cluster must be the address"):
+        LinearSVC().fit_file(files, target="y", cluster=cluster)
+
+
+def test_the_command_line_fits_on_a_cluster(tmp_path, table, client, capsys):
+    files, _ = write_files(tmp_path, table)
+    model = str(tmp_path / "m.mercer")
+    asked = ["--target", "y", "--out", model, "--cluster", client.scheduler.address]
+    assert run(["fit", *map(str, files), *asked]) == 0
+    assert run(["predict", model, str(files[0])]) == 0
+    assert "1,500 labels agree" in capsys.readouterr().err
+    assert run(["fit", *map(str, files), "--target", "y", "--out", model, "--force"]) == 2
+    assert "several are one table with --linear only" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_checkpoint_keeps_the_weights(tmp_path, table, client):
+    X, _, labels, _ = table
+    folder, D, y = tmp_path / "checkpoint", lazy(X, 2), lazy(labels, 2)
+    machine = LinearSVC(loss="hinge")
+    with distributed.Client(client.scheduler.address) as closed:
+        machine.callback = lambda at: closed.close() if at.n_iter >= 4 else None
+        with pytest.raises(ClusterError):
+            machine.fit(D, y, checkpoint=folder)
+    machine.set_params(callback=None).fit(D, y, checkpoint=folder)
+    assert machine.certificate_.status == "optimal"
+    continued = machine.n_iter_
+    assert continued < machine.fit(D, y).n_iter_
+    with pytest.raises(ValueError, match="the targets y differ"):
+        machine.fit(D, lazy(labels[::-1], 2), checkpoint=folder)
 
 
 def test_few_rounds_and_bytes(table, client):

@@ -514,7 +514,7 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
             "--probability means nothing with --linear: the models of --machine linear-logistic",
         ),
         (("--linear", "--missing", "drop"), "--missing drop means nothing with --linear"),
-        (("--memory", "9MB"), "--memory, --cache and --scale are for --linear"),
+        (("--memory", "9MB"), "--cluster, --memory, --cache and --scale are for --linear"),
         (("--linear", "--machine", "svc"), "--machine svc needs its rows in memory: leave --linear out, or train"),
         (("--linear", "--multi-class", "joint"), "--linear trains several classes by --multi-class ovr"),
         (
@@ -740,3 +740,56 @@ def test_ctrl_c_while_parsing_says_what_is_kept(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "the finished blocks are kept in" in said
     assert "t.csv.blocks: the same command goes on from them" in said
+
+
+def write_parts(folder, n=900):
+    """Write a table to two files, in which the texts of a column appear in different orders, and to one file."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "c": rng.choice(["x", "y", "z"], n), "w": rng.integers(0, 3, n)})
+    score = frame["a"] + 2.0 * (frame["c"] == "x") + rng.normal(size=n)
+    frame["y"] = np.where(score > 0.5, "yes", "no")
+    parts = [frame.iloc[: n // 3], frame.iloc[n // 3 :].sort_values(["y", "c"], ascending=False)]
+    for name, part in zip(("one", "two", "all"), [*parts, pd.concat(parts)], strict=True):
+        part.to_csv(folder / f"{name}.csv", index=False)
+    return [folder / "one.csv", folder / "two.csv"], folder / "all.csv", pd.concat(parts)
+
+
+@pytest.mark.parametrize("memory", ["1MB", "500MB"])
+def test_several_files_are_one_table(tmp_path, memory):
+    files, together, frame = write_parts(tmp_path)
+    about = {"target": "y", "sample_weight": "w", "scale": True, "memory": memory}
+    one = LinearSVC(tol=1e-8).fit_file(together, **about)
+    several = LinearSVC(tol=1e-8).fit_file(files, **about, cache=tmp_path / "blocks")
+    np.testing.assert_allclose(several.coef_, one.coef_, rtol=1e-5)
+    assert several.classes_.tolist() == one.classes_.tolist()
+    assert several.predict(frame).tolist() == one.predict(frame).tolist()
+    assert sorted(path.name for path in (tmp_path / "blocks").iterdir()) == ["0-one.csv", "1-two.csv"]
+    numbers = LinearSVR(tol=1e-8).fit_file(files, target="a", drop="w", scale_target=True)
+    alone = LinearSVR(tol=1e-8).fit_file(together, target="a", drop="w", scale_target=True)
+    np.testing.assert_allclose(numbers.coef_, alone.coef_, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "message"),
+    [
+        ("a,c,w,label", "0.5,x,1,no", "no such column.*y|y"),
+        ("a,w,y", "0.5,1,no", "two.csv has no column 'c'"),
+        ("a,c,d,w,y", "0.5,x,2,1,no", "one.csv has no column 'd'"),
+        ("a,c,w,y", "red,x,1,no", "column 'a' holds categories there, and numbers in the first file"),
+        ("c,a,w,y", "x,0.5,1,no", "same columns in the same order"),
+    ],
+)
+def test_files_whose_columns_differ_are_refused(tmp_path, header, rows, message):
+    files, *_ = write_parts(tmp_path, 60)
+    files[1].write_text(f"{header}\n" + f"{rows}\n" * 20)
+    with pytest.raises(TableError, match=message):
+        LinearSVC().fit_file(files, target="y", sample_weight="w")
+
+
+def test_a_list_of_files_names_each_once(tmp_path):
+    files, *_ = write_parts(tmp_path, 60)
+    with pytest.raises(ValueError, match="names a file twice"):
+        LinearSVC().fit_file([files[0], str(files[0])], target="y")
+    for wrong in ([], [files[0], 3], np.zeros((3, 2))):
+        with pytest.raises(TypeError, match="path must name a file"):
+            LinearSVC().fit_file(wrong, target="y")

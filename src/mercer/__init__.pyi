@@ -2,6 +2,7 @@
 
 from mercer import approximate as approximate
 from mercer import certificates as certificates
+from mercer import cluster as cluster
 from mercer import data as data
 from mercer import estimators as estimators
 from mercer import export as export

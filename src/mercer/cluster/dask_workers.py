@@ -46,7 +46,14 @@ class DaskWorkers(Workers):
             client.wait_for_workers(1, timeout=_LOST_SECONDS)
             threads = client.nthreads()
         self.n_blocks = max(1, sum(threads.values()))
+        self.block_memory = self._memory_of_a_thread()
         self._places = [address for address in sorted(threads) for _ in range(threads[address])]
+
+    def _memory_of_a_thread(self) -> int | None:
+        """Return the least memory of a worker for each of its threads, in bytes; None without a limit."""
+        about = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [int(one.get("memory_limit") or 0) // max(1, one["nthreads"]) for one in about]
+        return min((limit for limit in limits if limit), default=None)
 
     def place(
         self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any, is_spread: bool = False
@@ -189,8 +196,9 @@ def _of_rows(block: Any, function: Callable[..., Any], empty: Any, machine: Any,
     return function(block, machine, *arguments) if block.shape[0] else empty
 
 
-def workers_at(address: str) -> DaskWorkers:
-    """Return the workers of the cluster whose scheduler has this address.
+@contextmanager
+def workers_at(address: str) -> Iterator[DaskWorkers]:
+    """Yield the workers of the cluster whose scheduler has this address, by a connection that is closed at the end.
 
     Raises
     ------
@@ -198,12 +206,14 @@ def workers_at(address: str) -> DaskWorkers:
         If no scheduler answers there.
     """
     try:
-        return DaskWorkers(Client(address, timeout=_LOST_SECONDS))
+        client = Client(address, timeout=_LOST_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
             f"no scheduler of Dask answers at {address!r}: {error}. Start one by `dask scheduler`, and give the "
             "address that it prints."
         ) from error
+    with client:
+        yield DaskWorkers(client)
 
 
 def _called(function: Callable[..., Any], *items: Any, payload: bytes) -> Any:

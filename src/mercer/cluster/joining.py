@@ -51,43 +51,43 @@ def nodes_of(leaf: Callable[[int], Any], first: int, end: int, n_leaves: int) ->
     `leaf` returns the result of the leaf of a number. The tree halves the range of leaves again and again, and results
     are joined as soon as both halves are there, so that few are in memory at a time.
     """
-    nodes: Nodes = {}
+    return {node: _total(leaf, *node) for node in _largest_nodes(first, end, 0, n_leaves)}
 
-    def total(low: int, high: int) -> Any:
-        if high - low == 1:
-            return leaf(low)
-        middle = (low + high) // 2
-        return join(total(low, middle), total(middle, high))
 
-    def collect(low: int, high: int) -> None:
-        if high <= first or end <= low:
-            return
-        if first <= low and high <= end:
-            nodes[low, high] = total(low, high)
-        else:
-            middle = (low + high) // 2
-            collect(low, middle)
-            collect(middle, high)
+def _largest_nodes(first: int, end: int, low: int, high: int) -> list[tuple[int, int]]:
+    """Return the largest nodes of the tree below a node that lie between two leaves."""
+    if high <= first or end <= low:
+        return []
+    if first <= low and high <= end:
+        return [(low, high)]
+    middle = (low + high) // 2
+    return [*_largest_nodes(first, end, low, middle), *_largest_nodes(first, end, middle, high)]
 
-    collect(0, n_leaves)
-    return nodes
+
+def _total(leaf: Callable[[int], Any], low: int, high: int) -> Any:
+    """Return the sum of the leaves of a node."""
+    if high - low == 1:
+        return leaf(low)
+    middle = (low + high) // 2
+    return join(_total(leaf, low, middle), _total(leaf, middle, high))
 
 
 def merged(parts: list[Nodes], n_leaves: int) -> Nodes:
     """Return the nodes of several parts in one, joined as far as both halves of a range are there."""
     nodes: Nodes = reduce(lambda all_nodes, part: all_nodes | part, parts, {})
-
-    def climb(low: int, high: int) -> None:
-        if (low, high) in nodes or high - low == 1 or not any(low <= start < high for start, _ in nodes):
-            return
-        middle = (low + high) // 2
-        climb(low, middle)
-        climb(middle, high)
-        if (low, middle) in nodes and (middle, high) in nodes:
-            nodes[low, high] = join(nodes.pop((low, middle)), nodes.pop((middle, high)))
-
-    climb(0, n_leaves)
+    _climb(nodes, 0, n_leaves)
     return nodes
+
+
+def _climb(nodes: Nodes, low: int, high: int) -> None:
+    """Join the nodes below a node, in place."""
+    if (low, high) in nodes or high - low == 1 or not any(low <= start < high for start, _ in nodes):
+        return
+    middle = (low + high) // 2
+    _climb(nodes, low, middle)
+    _climb(nodes, middle, high)
+    if (low, middle) in nodes and (middle, high) in nodes:
+        nodes[low, high] = join(nodes.pop((low, middle)), nodes.pop((middle, high)))
 
 
 def cuts(n_leaves: int, n_blocks: int) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -24,6 +25,35 @@ def chosen_workers(n_threads: int) -> Workers:
     from mercer.cluster.dask_workers import current_workers, local_workers
 
     return current_workers() or local_workers(n_threads)
+
+
+@contextmanager
+def workers_of(cluster: Any) -> Iterator[Workers]:
+    """Yield the workers of a cluster: of a Dask client, or of the scheduler that has an address.
+
+    Raises
+    ------
+    TypeError
+        If `cluster` is neither.
+    ImportError
+        If distributed is not installed.
+    ClusterError
+        If no scheduler answers at the address.
+    """
+    if not isinstance(cluster, str) and not type(cluster).__module__.startswith("distributed."):
+        raise TypeError(
+            "cluster must be the address of a Dask scheduler, such as 'tcp://10.0.0.1:8786', or a Client, got "
+            f"{cluster!r}."
+        )
+    try:
+        from mercer.cluster.dask_workers import DaskWorkers, workers_at
+    except ImportError as error:
+        raise ImportError("a cluster needs distributed: install it by `pip install 'mercer[dask]'`.") from error
+    if not isinstance(cluster, str):
+        yield DaskWorkers(cluster)
+        return
+    with workers_at(cluster) as workers:
+        yield workers
 
 
 def partitions(table: Any) -> list[Any]:

@@ -32,6 +32,8 @@ class Workers(ABC):
     ----------
     n_blocks : int
         Number of blocks that are worked on at a time: one for each thread of a worker.
+    block_memory : int or None
+        Bytes that each block may take with what is computed from it; None without a limit.
     rounds : int
         Sums so far: times that this process waited for all workers.
     sent_bytes, received_bytes : int
@@ -39,9 +41,19 @@ class Workers(ABC):
     """
 
     n_blocks: int
+    block_memory: int | None = None
     rounds: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
+
+    def refuse_large_blocks(self, n_bytes: int) -> None:
+        """Raise ClusterError if a block of so many bytes does not fit into the memory of a worker."""
+        if self.block_memory is not None and n_bytes > self.block_memory:
+            raise ClusterError(
+                f"a block of rows needs {n_bytes:,} bytes at least, but a worker has {self.block_memory:,} bytes for "
+                "each of its threads. Give the workers more memory or fewer threads, or start more workers: each "
+                "block is then smaller."
+            )
 
     @abstractmethod
     def place(

@@ -114,12 +114,7 @@ class FitsFiles(TrainedLinearMachine):
 
     def _fit_lazy(self, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> Self:
         """Train the machine on a table of Dask, whose rows stay with the workers."""
-        if checkpoint is not None:
-            raise ValueError(
-                "checkpoint= is for rows in this process. A cluster makes lost blocks again; after an error "
-                "a fit with warm_start=True continues from the weights that were reached."
-            )
-        fit_lazy(self, X, y, sample_weight)
+        fit_lazy(self, X, y, sample_weight, checkpoint)
         return self
 
     def _store_lazy_fit(
@@ -145,7 +140,7 @@ class FitsFiles(TrainedLinearMachine):
 
     def fit_file(
         self,
-        path: str | Path,
+        path: str | Path | Sequence[str | Path],
         *,
         target: str | None = None,
         memory: str | int = "500MB",
@@ -166,6 +161,7 @@ class FitsFiles(TrainedLinearMachine):
         merge: Names = (),
         zero_based: bool = False,
         progress: OnProgress | None = None,
+        cluster: Any = None,
     ) -> Self:
         """Train the machine on a file, which may be much larger than memory.
 
@@ -175,15 +171,17 @@ class FitsFiles(TrainedLinearMachine):
 
         Parameters
         ----------
-        path : str or Path
-            A delimited file (.csv, .tsv, also compressed), a Parquet file, or svmlight.
+        path : str, Path or list of these
+            A delimited file (.csv, .tsv, also compressed), a Parquet file, or svmlight. Several files with the same
+            columns in the same order are one table.
         target : str, optional
             Column of the labels or targets; svmlight needs none.
         memory : str or int, default="500MB"
             Memory for the fit, beside the interpreter and its libraries: text such as "500MB" or "2GiB", or a number
             of bytes, at least 1 MB.
         cache : str or Path, optional
-            Folder for blocks and checkpoints, by default the path with ".blocks" appended. It needs 1 to 8 bytes for
+            Folder for blocks and checkpoints, by default the path with ".blocks" appended; with several files, one
+            folder in it for each. It needs 1 to 8 bytes for
             each cell, and 8 bytes for each row. It is kept, so that other fits on the file need not parse it; delete it
             to free the space. If a row group of a Parquet file exceeds the memory, its cells are in temporary files
             there while it is parsed.
@@ -208,6 +206,11 @@ class FitsFiles(TrainedLinearMachine):
             Whether an svmlight file counts features from 0, as in :func:`mercer.load_libsvm_data`.
         progress : callable, optional
             Called with a :class:`mercer.solvers.StageProgress`, which has an estimate of the time left.
+        cluster : str or distributed.Client, optional
+            Address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or a client. The workers of the cluster then
+            parse the files, one file at a time each, and hold the rows in their memory: only sums over rows pass
+            through this process. Files and folders of blocks must be on a disk that the workers see under the same
+            path. The result does not depend on the number of workers. It needs `mercer[dask]`.
 
         Returns
         -------
@@ -229,6 +232,8 @@ class FitsFiles(TrainedLinearMachine):
             For an invalid parameter.
         TypeError
             If `path` is no path, or `target` or `sample_weight` is not the name of a column.
+        ClusterError
+            If the workers cannot finish: the message says why. The last checkpoint is kept, and the same call goes on.
         OSError
             If the file cannot be read, or the disk is full. The last complete checkpoint is kept.
         KeyboardInterrupt
@@ -265,4 +270,5 @@ class FitsFiles(TrainedLinearMachine):
             merge=merge,
             zero_based=zero_based,
             progress=progress,
+            cluster=cluster,
         )

@@ -20,12 +20,14 @@ from mercer.certificates.linear_solution import LinearPoint
 from mercer.cluster import ClusterError, Workers, chosen_workers, is_lazy
 from mercer.cluster.joining import Nodes, merged, nodes_of
 from mercer.cluster.lazy_tables import partitions
+from mercer.data.files.checkpoint import digest_of
 from mercer.estimators._labels import Labels, labels_of_sums
 from mercer.estimators._linear_rows import read_linear_table, refuse_large_targets, refuse_overflow
 from mercer.estimators._validation import check_sample_weight, check_targets, refuse_targets
 from mercer.gram import n_threads
 from mercer.gram.rows.placed_rows import PlacedNumbers, PlacedRows, block_starts, leaf_rows, no_check
 from mercer.gram.rows.table_rows import Block, ZeroNumbers
+from mercer.solvers import Control
 from mercer.solvers.rows import LinearSolution, solve_each
 
 _PLACED: WeakValueDictionary[tuple[Any, ...], PlacedRows] = WeakValueDictionary()
@@ -42,26 +44,36 @@ class LazyTable(NamedTuple):
         The classes and their weights, without codes of the rows.
     names : ndarray of str, optional
         The names of the columns.
+    digests : dict
+        Hashes of the partitions of the table, the targets and the weights, if they were asked for.
     """
 
     rows: PlacedRows
     labels: Labels | None
     names: npt.NDArray[Any] | None
+    digests: dict[str, list[str]]
 
 
-def fit_lazy(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def fit_lazy(machine: Any, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> None:
     """Train a linear machine on a lazy table; `fit` of the machine hands over to this function.
 
     Raises
     ------
     ClusterError
         If the workers cannot finish the work. The weights that were reached are its attribute `weights`, and the next
-        fit starts there with ``warm_start=True``.
+        fit starts there with ``warm_start=True``. With a checkpoint, they are in its folder.
     """
-    spec, control = machine._asked(), machine._control()
+    spec = machine._asked()
+    machine._limits()  # refuses invalid ones before the table is read
     if not np.isfinite(spec.C):
         raise InvalidParameterError("C must be finite if the rows are with workers, got inf.")
-    table = read_lazy_table(machine, X, y, sample_weight)
+    table = read_lazy_table(machine, X, y, sample_weight, has_digests=checkpoint is not None)
+    with machine._checkpointed(checkpoint, *(table.digests.get(name) for name in ("X", "y", "sample_weight"))):
+        _fit_table(machine, spec, machine._control(), table)
+
+
+def _fit_table(machine: Any, spec: Any, control: Control, table: LazyTable) -> None:
+    """Train a machine on rows that are with the workers."""
     rows, labels = table.rows, table.labels
     problems = machine._problems(spec, rows, labels)
     starts = _starts(machine, rows, len(problems), problems[0].n_columns)
@@ -99,7 +111,7 @@ def _starts(
     ]
 
 
-def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any) -> LazyTable:
+def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any, *, has_digests: bool = False) -> LazyTable:
     """Return the rows of a lazy table with the workers, after the checks of `fit`.
 
     Partitions are read once, checked, and put together to one block for each thread of the workers.
@@ -109,7 +121,7 @@ def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any) -> LazyTab
     workers = chosen_workers(n_threads(machine.n_jobs))
     checker = clone(machine).set_params(callback=None)
     given = {"X": X, "y": y} if sample_weight is None else {"X": X, "y": y, "sample_weight": sample_weight}
-    columns = _placed_parts(given, workers, checker)
+    columns = _placed_parts(given, workers, checker, has_digests)
     table = columns["X"]
     for name, parts in columns.items():
         if parts.n != table.n:
@@ -129,10 +141,12 @@ def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any) -> LazyTab
     key = (client, *(parts.key for parts in columns.values()), None if code_of is None else tuple(code_of))
     rows = _PLACED.get(key)
     if rows is None or rows.is_released:
-        about = classes, code_of, dtype, is_sparse
-        blocks = workers.place(_sources(columns, workers.n_blocks), _block_of, *about, is_spread=True)
-        rows = _PLACED[key] = PlacedRows(workers, blocks, table.n, p, is_sparse=is_sparse)
-    return LazyTable(rows, labels, table.names)
+        row_bytes = sum(report.n_bytes for report in table.filled) / table.n
+        made = partial(PlacedRows.spread, shape=(table.n, p), is_sparse=is_sparse, row_bytes=row_bytes)
+        of_table = partial(_source, columns)
+        rows = _PLACED[key] = made(workers, _block_of, of_table, classes, code_of, dtype, is_sparse)
+    digests = {name: [report.digest for report in parts.filled] for name, parts in columns.items()}
+    return LazyTable(rows, labels, table.names, digests if has_digests else {})
 
 
 class _Report(NamedTuple):
@@ -147,6 +161,8 @@ class _Report(NamedTuple):
     counts: Any = None  # of the rows of each class
     largest: float = 0.0  # absolute value
     problem: tuple[type[Exception], str] | None = None
+    digest: str = ""
+    n_bytes: int = 0  # of a table
 
 
 class _Part(NamedTuple):
@@ -209,10 +225,13 @@ class _Parts:
         return first.p, dtype, any(report.is_sparse for report in self.filled)
 
 
-def _placed_parts(given: dict[str, Any], workers: Workers, checker: BaseEstimator) -> dict[str, _Parts]:
+def _placed_parts(
+    given: dict[str, Any], workers: Workers, checker: BaseEstimator, has_digests: bool
+) -> dict[str, _Parts]:
     """Return the partitions of several tables by their names; all are read at the same time, as they may share work."""
     sources = {name: partitions(value) if is_lazy(value) else [value] for name, value in given.items()}
-    handles = workers.place([(name, one) for name, each in sources.items() for one in each], _part_of, checker)
+    named = [(name, one) for name, each in sources.items() for one in each]
+    handles = workers.place(named, _part_of, checker, has_digests)
     reports = workers.fetch(workers.map(_reports_of, handles), _chained, no_check)
     parts, first = {}, 0
     for name, value in given.items():
@@ -221,7 +240,7 @@ def _placed_parts(given: dict[str, Any], workers: Workers, checker: BaseEstimato
     return parts
 
 
-def _part_of(named: tuple[str, Any], checker: Any) -> _Part:
+def _part_of(named: tuple[str, Any], checker: Any, has_digest: bool) -> _Part:
     """Return a partition, checked and converted; its report has the problem if it is invalid."""
     name, source = named
     n = int(source.shape[0]) if hasattr(source, "shape") else len(source)
@@ -233,7 +252,7 @@ def _part_of(named: tuple[str, Any], checker: Any) -> _Part:
             values = read_linear_table(machine, source, reset=True).values
             refuse_overflow(machine, values)
             names = getattr(machine, "feature_names_in_", None)
-            about = _Report(n, values.shape[1], values.dtype.str, sp.issparse(values), names)
+            about = _Report(n, values.shape[1], values.dtype.str, sp.issparse(values), names, n_bytes=_bytes_of(values))
         elif name == "sample_weight":
             values = check_sample_weight(source, n)
             about = _Report(n, largest=float(values.max(initial=0.0)))
@@ -250,7 +269,13 @@ def _part_of(named: tuple[str, Any], checker: Any) -> _Part:
                 about = _Report(n, largest=float(np.abs(values).max(initial=0.0)))
     except (ValueError, TypeError) as error:
         return _Part(None, _Report(n, problem=(type(error), str(error))))
-    return _Part(values, about)
+    return _Part(values, about._replace(digest=digest_of(values)) if has_digest else about)
+
+
+def _bytes_of(table: Any) -> int:
+    return int(
+        sum(one.nbytes for one in ((table.data, table.indices, table.indptr) if sp.issparse(table) else (table,)))
+    )
 
 
 def _reports_of(part: _Part, payload: bytes) -> list[_Report]:
@@ -276,13 +301,9 @@ def _classes(target: _Parts) -> npt.NDArray[Any]:
     return np.unique(np.concatenate([report.classes for report in target.filled if report.classes is not None]))
 
 
-def _sources(columns: dict[str, _Parts], n_blocks: int) -> list[Any]:
-    """Return, for each block, the positions of its rows and the chunks of which it consists."""
-    starts = block_starts(columns["X"].n, n_blocks)
-    return [
-        ((first, end), {name: parts.chunks(first, end) for name, parts in columns.items()})
-        for first, end in pairwise(starts)
-    ]
+def _source(columns: dict[str, _Parts], first: int, end: int) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Return the positions of the rows of a block, and the chunks of which it consists."""
+    return (first, end), {name: parts.chunks(first, end) for name, parts in columns.items()}
 
 
 def _mass_of_classes(workers: Workers, columns: dict[str, _Parts], classes: npt.NDArray[Any]) -> FloatArray:
@@ -293,8 +314,8 @@ def _mass_of_classes(workers: Workers, columns: dict[str, _Parts], classes: npt.
             assert report.classes is not None
             sums[np.searchsorted(classes, report.classes)] += report.counts
         return sums
-    n, about = columns["X"].n, {name: columns[name] for name in ("X", "y", "sample_weight")}
-    sources = [(at, {k: v for k, v in chunks.items() if k != "X"}) for at, chunks in _sources(about, workers.n_blocks)]
+    n, about = columns["X"].n, {name: columns[name] for name in ("y", "sample_weight")}
+    sources = [_source(about, *at) for at in pairwise(block_starts(n, workers.n_blocks))]
     nodes = workers.place(sources, _masses_of, classes, n)
     n_leaves = -(-n // leaf_rows(n))
     mass: FloatArray = workers.fetch(nodes, partial(merged, n_leaves=n_leaves), no_check)[0, n_leaves]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -13,25 +15,30 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates import Status
+from mercer.cluster import ClusterError, workers_of
 from mercer.data import check_choice, check_count, check_flag
 from mercer.estimators._from_file import FitsFiles, TrainingFile
 from mercer.estimators._labels import Labels, labels_of_sums
 from mercer.estimators._linear_training import LinearSolutions
+from mercer.gram.rows import PlacedRows, ZeroNumbers
 from mercer.solvers import Control, Progress, StageProgress
 from mercer.solvers.rows import (
     LinearPoint,
     LinearProblem,
+    LinearRows,
     LinearSolution,
     WarmStart,
     in_turns,
+    small_sample,
     solve,
     start_from_sample,
 )
 from mercer.studies.files.blocks.budget import Budget
-from mercer.studies.files.blocks.cache import BlockCache, block_cache
 from mercer.studies.files.blocks.checkpoint import Checkpoints
+from mercer.studies.files.blocks.cluster_rows import parse_on_workers, placed_rows
 from mercer.studies.files.blocks.encoding import BlockEncoding, learn_encoding
 from mercer.studies.files.blocks.file_rows import FileRows, rows_of_cache
+from mercer.studies.files.blocks.several_files import Blocks, blocks_of
 from mercer.studies.files.blocks.sources import open_source
 from mercer.studies.files.blocks.target_levels import labels_of_texts, refuse_many_fractions, refuse_missing_words
 from mercer.studies.files.table_files import reading_options
@@ -47,7 +54,7 @@ Machine = TypeVar("Machine", bound=FitsFiles)
 
 def fit_file(
     machine: Machine,
-    path: str | Path,
+    path: Any,
     *,
     target: str | None,
     memory: str | int,
@@ -68,6 +75,7 @@ def fit_file(
     merge: Names,
     zero_based: bool,
     progress: OnProgress | None,
+    cluster: Any,
 ) -> Machine:
     """Train a linear machine on a file; see `fit_file` of the estimators, which hand over to this function."""
     spec, control = machine._asked(), machine._control()
@@ -77,13 +85,12 @@ def fit_file(
     if check_flag("scale_target", scale_target) and machine._task == "classification":
         raise ValueError("scale_target is for targets that are numbers: leave it out for classes.")
     check_count("max_levels", max_levels)
-    if not isinstance(path, (str, Path)):
-        raise TypeError(f"path must name a file, got {type(path).__name__}: `fit` takes rows in memory.")
+    paths = _paths_of(path)
     for name, column in (("target", target), ("sample_weight", sample_weight)):
         if column is not None and not isinstance(column, str):
             raise TypeError(f"{name} must be the name of a column of the file, got {type(column).__name__}.")
-    path = Path(path)
-    folder = Path(f"{path}.blocks") if cache is None else Path(cache)
+    paths = paths if cluster is None else [one.absolute() for one in paths]
+    folders = _folders_of(paths, cache if cluster is None or cache is None else Path(cache).absolute())
     dropped = (drop,) if isinstance(drop, str) else tuple(drop)
     reading = reading_options(
         format=format,
@@ -95,22 +102,30 @@ def fit_file(
         merge=merge,
         text_columns=categorical,
     )
-    source = open_source(
-        path,
-        machine._task,
-        reading,
-        target=target,
-        weights=sample_weight,
-        drop=dropped,
-        categorical=reading.text,
-        zero_based=check_flag("zero_based", zero_based),
-        head_bytes=budget.head,
-        memory=budget.reading,
-        scratch=folder,
-    )
+    sources = [
+        open_source(
+            one,
+            machine._task,
+            reading,
+            target=target,
+            weights=sample_weight,
+            drop=dropped,
+            categorical=reading.text,
+            zero_based=check_flag("zero_based", zero_based),
+            head_bytes=budget.head,
+            memory=budget.reading,
+            scratch=folder,
+        )
+        for one, folder in zip(paths, folders, strict=True)
+    ]
+    files = list(zip(folders, paths, sources, strict=True))
     reports = _Reports(progress)
     about_blocks = {"block_bytes": budget.chunk_bytes, "text_bytes": budget.texts}
-    with block_cache(folder, path, source, **about_blocks, report=reports.parsed) as blocks:
+    with ExitStack() as stack:
+        workers = None if cluster is None else stack.enter_context(workers_of(cluster))
+        if workers is not None and len(files) > 1:
+            parse_on_workers(workers, files, **about_blocks)
+        blocks = stack.enter_context(blocks_of(files, **about_blocks, report=reports.parsed))
         reports.begin("learn the encoding")
         learnt = learn_encoding(blocks, missing=missing, scale=scale, max_levels=max_levels)
         labels: Labels | None = None
@@ -118,14 +133,17 @@ def fit_file(
         label_of: FloatArray | Quantity = quantity
         if machine._task == "classification":
             labels, label_of = _labels_of(blocks, machine.class_weight)
-        rows = rows_of_cache(blocks, learnt, label_of, budget.rows, reports.read)
+        rows: LinearRows
+        if workers is None:
+            rows = rows_of_cache(blocks, learnt, label_of, budget.rows, reports.read)
+        else:
+            rows = placed_rows(workers, blocks, learnt, label_of)
         problems = machine._problems(spec, rows, labels)
         about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
         about["target"] = [quantity.centre, quantity.scale]
         about["class_weight"] = None if labels is None else labels.class_weight.tolist()
-        solutions = _solve_on_file(
-            machine, problems, reports.following(control), Checkpoints(folder, about, rows), budget.solver
-        )
+        checkpoints = Checkpoints(blocks.folder, about, rows)
+        solutions = _solve_on_file(machine, problems, reports.following(control), checkpoints, budget.solver)
     reports.end()
     file = TrainingFile(
         blocks.layout.target,
@@ -143,10 +161,40 @@ def fit_file(
     ):
         labels = labels._replace(classes=np.array([False, True]))
     machine._store_file_fit(spec, rows.p, labels, problems, solutions, learnt.encoder, file)
+    if isinstance(rows, PlacedRows):
+        rows.release()
     return machine
 
 
-def _labels_of(blocks: BlockCache, class_weight: Any) -> tuple[Labels, FloatArray]:
+def _paths_of(path: Any) -> list[Path]:
+    """Return the files of an argument that names one, or several.
+
+    Raises
+    ------
+    TypeError
+        If it names no files.
+    """
+    paths = list(path) if isinstance(path, list | tuple) else [path]
+    if not paths or not all(isinstance(one, str | Path) for one in paths):
+        other = next((type(one).__name__ for one in paths if not isinstance(one, str | Path)), "an empty list")
+        raise TypeError(
+            f"path must name a file, got {other}: `fit` takes rows in memory. A list of names is for several files."
+        )
+    if len({os.path.realpath(one) for one in paths}) < len(paths):
+        raise ValueError(f"path names a file twice: {', '.join(map(str, paths))}. Name each file once.")
+    return [Path(one) for one in paths]
+
+
+def _folders_of(paths: list[Path], cache: Any) -> list[Path]:
+    """Return the folder of the blocks of each file."""
+    if cache is None:
+        return [Path(f"{path}.blocks") for path in paths]
+    if len(paths) == 1:
+        return [Path(cache)]
+    return [Path(cache) / f"{number}-{path.name}" for number, path in enumerate(paths)]
+
+
+def _labels_of(blocks: Blocks, class_weight: Any) -> tuple[Labels, FloatArray]:
     """Return the classes, and the number of the class for each place in the order of the file."""
     texts = [*blocks.levels.of.get(blocks.layout.target, ())]
     refuse_missing_words(blocks.layout.target, texts)
@@ -169,10 +217,18 @@ def _solve_on_file(
 
     def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
         problem, start, began = problems[number], earlier or checkpoints.load(number), time.perf_counter()
-        if start is None and isinstance(problem.rows, FileRows):
-            start = start_from_sample(problem, problem.rows.sample(), left, **about)
+        rows = problem.rows
+        if start is None and isinstance(rows, FileRows | PlacedRows):
+            sample = rows.sample() if isinstance(rows, FileRows) else small_sample(problem, limit)
+            start = None if sample is None else start_from_sample(problem, sample, left, **about)
         left = left.after(time.perf_counter() - began, 0)
-        solution = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
+        try:
+            solution = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
+        except ClusterError as error:
+            if error.weights is not None:
+                checkpoints.save(number, LinearPoint(error.weights, ZeroNumbers(rows.n), problem.C))
+                error.add_note(f"The weights after {error.n_iter} steps are kept: the same call continues from them.")
+            raise
         if len(problems) > 1 or solution.certificate.status is not Status.OPTIMAL:
             checkpoints.store(number, LinearPoint(solution.w, solution.beta, solution.C))
         return solution
@@ -186,7 +242,7 @@ def _solve_on_file(
     return LinearSolutions(solutions)
 
 
-def _quantity_of(blocks: BlockCache) -> Quantity:
+def _quantity_of(blocks: Blocks) -> Quantity:
     """Return the mean and the standard deviation of the targets, in two passes over them."""
     counts, sums, bounds, squares = 0, 0.0, [math.inf, -math.inf], 0.0
     for number in range(blocks.n_blocks):

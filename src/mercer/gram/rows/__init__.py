@@ -1,6 +1,8 @@
 """Rows as the solvers of linear machines read them: consecutive blocks, and products with all of them."""
 
+from mercer.gram.rows.placed_rows import PlacedRows as PlacedRows
 from mercer.gram.rows.table_rows import Block as Block
 from mercer.gram.rows.table_rows import LinearRows as LinearRows
 from mercer.gram.rows.table_rows import RowNumbers as RowNumbers
 from mercer.gram.rows.table_rows import TableRows as TableRows
+from mercer.gram.rows.table_rows import ZeroNumbers as ZeroNumbers

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,29 @@ class PlacedRows(LinearRows):
     """
 
     limits_numbers = True
+
+    @classmethod
+    def spread(
+        cls,
+        workers: Workers,
+        block_of: Callable[..., Block],
+        sources: Callable[[int, int], Any],
+        *arguments: Any,
+        shape: tuple[int, int],
+        is_sparse: bool,
+        row_bytes: float,
+    ) -> PlacedRows:
+        """Have workers make the blocks of a table: `block_of(sources(first, end), *arguments)` for each range of rows.
+
+        Raises
+        ------
+        ClusterError
+            If a block, of rows of `row_bytes`, does not fit into the memory of a worker.
+        """
+        ranges = [*pairwise(block_starts(shape[0], workers.n_blocks))]
+        workers.refuse_large_blocks(int(max(end - first for first, end in ranges) * (row_bytes + 8)))
+        blocks = workers.place([sources(*one) for one in ranges], block_of, *arguments, is_spread=True)
+        return cls(workers, blocks, *shape, is_sparse=is_sparse)
 
     def __init__(self, workers: Workers, blocks: Sequence[Handle], n: int, p: int, *, is_sparse: bool) -> None:
         self.workers, self.n, self.p, self.is_sparse = workers, n, p, is_sparse

@@ -22,6 +22,7 @@ from mercer.problems.losses import Logistic as Logistic
 from mercer.problems.losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
 from mercer.problems.losses import SquaredHinge as SquaredHinge
 from mercer.problems.softmax import SoftmaxProblem as SoftmaxProblem
+from mercer.solvers.rows.class_problems import small_sample as small_sample
 from mercer.solvers.rows.class_problems import solve_each as solve_each
 from mercer.solvers.rows.class_problems import solve_one as solve_one
 from mercer.solvers.rows.hard_margin import solve as solve

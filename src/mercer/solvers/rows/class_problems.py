@@ -12,9 +12,10 @@ import numpy as np
 
 from mercer.certificates.linear import LinearEvidence, evaluate_each
 from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
+from mercer.cluster import ClusterError
 from mercer.data.files import Checkpoint
 from mercer.gram.rows.placed_rows import PlacedRows
-from mercer.gram.rows.table_rows import TableRows
+from mercer.gram.rows.table_rows import TableRows, ZeroNumbers
 from mercer.gram.threads import blas_threads
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.problems.linear import LinearProblem
@@ -86,7 +87,7 @@ def solve_each(
         def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
             problem, begun = problems[number], time.perf_counter()
             start = earlier or _start_of(checkpoint, number, problem, given[number])
-            if start is None and (sample := _sample_of(problem, memory_limit)) is not None:
+            if start is None and (sample := small_sample(problem, memory_limit)) is not None:
                 limited = replace(left, checkpoint=None)
                 start = start_from_sample(problem, sample, limited, memory_limit=memory_limit, n_jobs=n_jobs)
             left = left.after(time.perf_counter() - begun, 0)
@@ -145,7 +146,13 @@ def solve_one(
     def after_step(point: Callable[[], LinearPoint]) -> None:
         save(lambda: state_of(point(), n_rows))
 
-    solution = solve(problem, alone, start=start, after_step=after_step, **about)
+    try:
+        solution = solve(problem, alone, start=start, after_step=after_step, **about)
+    except ClusterError as error:
+        if error.weights is not None:
+            reached = LinearPoint(error.weights, ZeroNumbers(n_rows), problem.C)
+            checkpoint.pend(f"machine-{number}", lambda: state_of(reached, n_rows))
+        raise
     _store(checkpoint, number, solution, n_rows)
     return solution
 
@@ -181,7 +188,7 @@ def _saved(
         yield step
 
 
-def _sample_of(problem: LinearProblem, memory_limit: int | None) -> TableRows | None:
+def small_sample(problem: LinearProblem, memory_limit: int | None) -> TableRows | None:
     """Return rows whose solution is a start that saves steps over all rows; None if these are few."""
     rows, q = problem.rows, problem.n_columns
     size = max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN * q)

@@ -11,15 +11,22 @@ import numpy as np
 
 from mercer.certificates.linear_solution import LinearPoint
 from mercer.data.files import DamagedFileError, State, check_arrays, read_checked, read_slices
-from mercer.gram.rows.table_rows import LinearRows, RowNumbers
+from mercer.gram.rows.placed_rows import PlacedNumbers
+from mercer.gram.rows.table_rows import LinearRows, RowNumbers, ZeroNumbers
 
 _STEP = 1 << 17  # numbers of rows that are written at a time
 
 
 def state_of(point: LinearPoint, n_rows: int, key: str = "") -> State:
-    """Return a point as a header and arrays; `key` is for :func:`read_point`."""
-    if isinstance(point.beta, np.ndarray) and point.beta.ndim == 2:  # of several classes together
-        beta: Any = np.asarray(point.beta, dtype=np.float64)
+    """Return a point as a header and arrays; `key` is for :func:`read_point`.
+
+    Dual coefficients that are with workers are not written: a solver finds them again from the weights.
+    """
+    beta: Any
+    if isinstance(point.beta, PlacedNumbers | ZeroNumbers):
+        beta = np.zeros(0)
+    elif isinstance(point.beta, np.ndarray) and point.beta.ndim == 2:  # of several classes together
+        beta = np.asarray(point.beta, dtype=np.float64)
     else:
         beta = "<f8", (n_rows,), _parts(point.beta, n_rows)
     header = {"key": key, "C": point.C if math.isfinite(point.C) else None, "factor": point.factor}
@@ -37,7 +44,8 @@ def read_point(path: Path, rows: LinearRows, key: str = "") -> LinearPoint:
     header, places = check_arrays(path)
     try:
         together = places["w"].shape[1:]  # the number of classes, if they have one problem
-        if header["key"] != key or places["beta"].shape != (rows.n, *together):
+        has_beta = places["beta"].shape != (0,)
+        if header["key"] != key or (has_beta and places["beta"].shape != (rows.n, *together)):
             raise DamagedFileError("it is one of another problem")
         C = math.inf if header["C"] is None else float(header["C"])
         factor = None if header["factor"] is None else float(header["factor"])
@@ -49,6 +57,8 @@ def read_point(path: Path, rows: LinearRows, key: str = "") -> LinearPoint:
         raise DamagedFileError("its weights or its C are invalid")
     if factor is not None and not 0.0 < factor < math.inf:
         raise DamagedFileError("its factor is invalid")
+    if not has_beta:
+        return LinearPoint(w, np.zeros((rows.n, *together)) if together else ZeroNumbers(rows.n), C, factor)
     if together:
         _, arrays = read_checked(path, ("beta",))
         if not np.isfinite(arrays["beta"]).all():

@@ -28,7 +28,6 @@ from mercer.studies.cli.options import (
     reading_options,
     say_reading,
     seconds_option,
-    table_argument,
     target_of,
     target_option,
     task_option,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @click.command("fit", cls=OnceCommand)
-@table_argument
+@click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
 @target_option
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
 @force_option
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 @reading_options
 @seconds_option
 def fit_command(
-    table: str,
+    tables: tuple[str, ...],
     target: str | None,
     out: str,
     force: bool,
@@ -66,11 +65,15 @@ def fit_command(
     linear: bool,
     memory: str | None,
     cache: str | None,
+    cluster: str | None,
     scale: bool | None,
     rare: str | None,
     **options: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
+
+    With --linear, several TABLEs with the same columns are one table. With --cluster, the workers of a Dask cluster
+    read them from a shared disk and hold their rows.
 
     With --probability it is calibrated on rows that were left out, and `mercer predict` adds a column for each class.
     The machines one-class and svdd learn what the rows have in common; `mercer predict` then says for each row whether
@@ -85,9 +88,9 @@ def fit_command(
         from mercer.studies.report.prose import left_out, why_left_out
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
-    if linear:
+    if linear or cluster is not None:
         return fit_linear(
-            table,
+            tables,
             target,
             out,
             force=force,
@@ -98,10 +101,17 @@ def fit_command(
             columns=columns,
             memory="500MB" if memory is None else memory,
             cache=cache,
+            cluster=cluster,
             scale=scale,
             options=options,
         )
     refuse_options_of_files()
+    if len(tables) > 1:
+        raise click.UsageError(
+            f"one TABLE is expected, got {len(tables)}: several are one table with --linear only",
+            click.get_current_context(),
+        )
+    (table,) = tables
     with ended_by_ctrl_c():
         from mercer.studies.inputs import with_target
 
@@ -265,8 +275,8 @@ def _trained(asked: Asked, options: dict[str, Any]) -> Model:
 def refuse_options_of_files() -> None:
     """Raise UsageError for options that --linear alone has."""
     context = click.get_current_context()
-    if any(is_given(context, option) for option in ("memory", "cache", "scale")):
-        raise click.UsageError("--memory, --cache and --scale are for --linear", context)
+    if any(is_given(context, option) for option in ("cluster", "memory", "cache", "scale")):
+        raise click.UsageError("--cluster, --memory, --cache and --scale are for --linear", context)
 
 
 def _classes(truth: Truth, table: Table, column_choice: TableChoice) -> tuple[Classes, Table]:

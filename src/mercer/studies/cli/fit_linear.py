@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mercer.studies.tables import TableEncoder
 
 _OPTIONS = (
-    *("table", "target", "out", "force", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
+    *("tables", "target", "out", "force", "machine", "linear", "weights", "task"),
+    *("cluster", "memory", "cache", "scale"),
     *("drop", "keep", "categorical", "max_levels", "missing"),
     *("format", "sep", "decimal", "encoding", "na", "limits", "merge"),
 )
@@ -33,7 +34,7 @@ _INSTEAD = {
 
 
 def fit_linear(
-    table: str,
+    tables: tuple[str, ...],
     target: str | None,
     out: str,
     *,
@@ -45,18 +46,20 @@ def fit_linear(
     columns: dict[str, Any],
     memory: str,
     cache: str | None,
+    cluster: str | None,
     scale: bool | None,
     options: dict[str, Any],
 ) -> int:
-    """Train a linear machine on a file, and write the model; return the exit status."""
+    """Train a linear machine on files, and write the model; return the exit status."""
     with ended_by_ctrl_c():
         from mercer.data import ReadingOptions
         from mercer.studies.cli.output import print_fit
         from mercer.studies.models import model_of_file, save_model, table_head
 
     _refuse_other_options(machine, cache)
+    table = tables[0]
     path = Path(out)
-    check_output(path, (table,), is_model_file, force=force, mode="wb")
+    check_output(path, tables, is_model_file, force=force, mode="wb")
     reading = {name: value for name, value in reading.items() if name != "sheet"}
     how = ReadingOptions(**reading, text=as_text(columns))
     head = table_head(table, how, memory)
@@ -82,10 +85,11 @@ def fit_linear(
         "missing": columns["missing"],
         "max_levels": columns["max_levels"],
         "zero_based": not in_columns,
+        "cluster": cluster,
         **reading,
     }
     estimator = _machine(name, options | {"class_weight": of_file.class_weight(options["class_weight"])})
-    _fit(estimator, table, about_file)
+    _fit(estimator, tables, about_file)
     status = estimator.certificate_.status
     if status == "interrupted" and path.exists():
         raise Failure(
@@ -130,16 +134,19 @@ def _machine(name: str, options: dict[str, Any]) -> Any:
     return MACHINES[name].made(options | {"multi_class": "ovr", "tol": None, "tol_gap": gap}, None)
 
 
-def _fit(estimator: Any, table: str, about_file: dict[str, Any]) -> None:
+def _fit(estimator: Any, tables: tuple[str, ...], about_file: dict[str, Any]) -> None:
     """Train the machine, and show the progress."""
+    from mercer.cluster import ClusterError
     from mercer.solvers import ProgressBar
 
     try:
         with ProgressBar() as progress:
-            estimator.fit_file(table, progress=progress, **about_file)
+            estimator.fit_file([*tables], progress=progress, **about_file)
+    except ClusterError as error:
+        raise Failure(str(error), " ".join(getattr(error, "__notes__", [])) or None) from error
     except KeyboardInterrupt:
         cache = about_file["cache"]
-        blocks_folder = f"{table}.blocks" if cache is None else cache
+        blocks_folder = f"{tables[0]}.blocks" if cache is None else cache
         hint = f"the finished blocks are kept in {blocks_folder}: the same command goes on from them"
         raise Failure("interrupted", hint, INTERRUPTED) from None
 

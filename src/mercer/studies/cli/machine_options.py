@@ -64,6 +64,12 @@ _OPTIONS = (
         help="With --linear: folder for the parsed table  [default: TABLE.blocks, it is kept]",
     ),
     click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Train a linear machine (see --linear) on the workers of the Dask scheduler at this address, such as "
+        "tcp://10.0.0.1:8786. TABLEs and folders of blocks must be on a disk that all workers share.",
+    ),
+    click.option(
         "--scale/--no-scale",
         default=None,
         help="With --linear: standardise columns of numbers, or use them as they are  [default: --scale; svmlight is "

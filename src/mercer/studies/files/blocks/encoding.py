@@ -8,7 +8,7 @@ from typing import Any
 from scipy import sparse
 
 from mercer.data import TableError
-from mercer.studies.files.blocks.cache import BlockCache
+from mercer.studies.files.blocks.several_files import Blocks
 from mercer.studies.tables.column_encoding import ColumnEncoding, EncodedColumn
 from mercer.studies.tables.encoding import MAX_LEVELS, Missing, TableEncoder
 from mercer.studies.tables.learning import SeenColumns
@@ -59,12 +59,12 @@ class BlockEncoding:
         return sparse.csr_array((table.data[start:stop], table.indices[start:stop], indptr), shape)
 
 
-def learn_encoding(cache: BlockCache, *, missing: Missing, scale: bool, max_levels: int = MAX_LEVELS) -> BlockEncoding:
+def learn_encoding(cache: Blocks, *, missing: Missing, scale: bool, max_levels: int = MAX_LEVELS) -> BlockEncoding:
     """Return the encoding of the blocks of a cache, by the rules of :class:`mercer.studies.tables.TableEncoder`.
 
     Parameters
     ----------
-    cache : BlockCache
+    cache : BlockCache or JoinedBlocks
     missing : {"error", "impute"}
         Whether missing cells are refused, or filled in: numbers with the median of their column, categories with the
         most frequent one (of a column with 5 % missing cells or more: with none).

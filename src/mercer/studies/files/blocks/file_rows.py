@@ -11,9 +11,9 @@ from scipy import sparse
 
 from mercer._typing import FloatArray
 from mercer.gram.rows import Block, LinearRows, RowNumbers, TableRows
-from mercer.studies.files.blocks.cache import BlockCache
 from mercer.studies.files.blocks.encoding import BlockEncoding
 from mercer.studies.files.blocks.file_numbers import FileNumbers
+from mercer.studies.files.blocks.several_files import Blocks
 from mercer.studies.tables.prediction_kind import Quantity
 
 _IN_FLIGHT = 6  # blocks in memory: as read, as encoded, in use, and what their making needs
@@ -22,7 +22,7 @@ _NUMBERS = 8  # numbers of each row that solvers keep, about
 
 
 def rows_of_cache(
-    cache: BlockCache,
+    cache: Blocks,
     encoding: BlockEncoding,
     label_of: FloatArray | Quantity | None,
     memory: int,
@@ -34,6 +34,13 @@ def rows_of_cache(
     if 2 * max(cache.n_bytes, dense_bytes) + 8 * _NUMBERS * rows.n > memory:  # twice: the blocks, and the table
         return rows
     return _in_memory(rows.blocks(), rows.n, rows.p, rows.is_sparse)
+
+
+def _cut(block: Block, first: int, end: int) -> Block:
+    """Return the rows of a block that lie between two positions."""
+    start = int(block.at.start)
+    rows = slice(max(0, first - start), max(0, end - start))
+    return Block(block.at, block.table[rows], block.labels[rows], block.weights[rows])
 
 
 def _in_memory(blocks: Iterator[Block], n: int, p: int, is_sparse: bool) -> TableRows:
@@ -55,7 +62,7 @@ class FileRows(LinearRows):
 
     Parameters
     ----------
-    cache : BlockCache
+    cache : BlockCache or JoinedBlocks
     encoding : BlockEncoding
     label_of : ndarray of shape (n_classes,) or Quantity, optional
         The number of a class for its place in the order of the file, -1 if its rows do not count. In a regression, the
@@ -70,7 +77,7 @@ class FileRows(LinearRows):
 
     def __init__(
         self,
-        cache: BlockCache,
+        cache: Blocks,
         encoding: BlockEncoding,
         label_of: FloatArray | Quantity | None,
         memory: int,
@@ -116,6 +123,13 @@ class FileRows(LinearRows):
         n = int(sum(self._starts[k + 1] - self._starts[k] for k in chosen))
         self.memory_bytes = max(self.memory_bytes, self._in_flight + int(n * row_bytes))
         return _in_memory(self._read(chosen), n, self.p, self.is_sparse)
+
+    def part(self, first: int, end: int) -> Block:
+        """Return the rows from one position to another as one block in memory."""
+        low, high = (int(np.searchsorted(self._starts, place, side="right")) for place in (first, end - 1))
+        parts = (_cut(block, first, end) for block in self._read(range(low - 1, high)))
+        rows = _in_memory((part for part in parts if part.labels.size), end - first, self.p, self.is_sparse)
+        return Block(slice(first, end), rows.table, rows.labels, rows.weights)
 
     def numbers(self) -> RowNumbers:
         """Return zeros, in memory if they fit and otherwise in a temporary file of the cache's folder."""
