@@ -1,6 +1,7 @@
 """Instance-based classifiers: voting, sums and networks, against plain NumPy and scikit-learn."""
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -34,12 +35,13 @@ from mercer import (
     QuantileSVR,
     RBFNetworkClassifier,
     Spectrum,
+    Tanimoto,
     gram_matrix,
     kernel_distance,
     load_model,
     save_model,
 )
-from mercer.kernels import Precomputed
+from mercer.kernels import Hamming, Precomputed, center
 from mercer.specs import ForKernelNeighborsClassifier, from_dict
 from pairs import every_pair
 
@@ -260,6 +262,81 @@ def test_neighbours_by_given_kernel_values():
         np.testing.assert_array_equal(indices, places)
     with pytest.raises(ValueError, match="kneighbors needs X"):
         KernelNeighborsClassifier(kernel="precomputed").fit(K, y).kneighbors()
+
+
+GIVEN = {
+    "one matrix": ("precomputed", ["a"]),
+    "multiples": (2.0 * Precomputed() + 1.0, ["a"]),
+    "centred": (center(Precomputed()), ["a"]),
+    "two matrices": (center(Precomputed("a")) + 0.5 * Precomputed("b"), ["a", "b"]),
+    "a matrix and rows": (Precomputed("a") + RBF(0.3).on("x"), ["a", "x"]),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("few", [False, True])
+def test_votes_by_given_values_in_a_model_file_are_those_of_the_machine(name, few, tmp_path):
+    kernel, columns = GIVEN[name]
+    X, y = TABLES["3 classes"][0][:60, :4], TABLES["3 classes"][1][30:90]
+    values = {"a": gram_matrix(Polynomial(2, gamma=0.3), X), "b": gram_matrix(RBF(0.2), X)}
+
+    def rows(new, old):
+        table = {one: part[np.ix_(new, old)] for one, part in values.items()} | {"x": X[new, 0]}
+        return table["a"] if len(columns) == 1 else {one: table[one] for one in columns}
+
+    train, test = np.arange(0, 60, 2), np.arange(1, 60, 2)
+    d2 = np.diag(values["a"])[train] - 2.0 * values["a"][np.ix_(test, train)]
+    if "b" in columns:
+        d2 -= values["b"][np.ix_(test, train)]
+    if "x" in columns:
+        d2 -= 2.0 * np.exp(-0.3 * (X[test, :1] - X[train, 0]) ** 2)
+    prototypes = "support_vectors" if few else "all"
+    machine = KernelNeighborsClassifier(3, kernel=kernel, prototypes=prototypes).fit(rows(train, train), y[train])
+    chosen = machine.prototype_indices_
+    assert (chosen.size < train.size) is few
+    places = chosen[np.argsort(d2[:, chosen], axis=1, kind="stable")[:, :3]]
+    np.testing.assert_array_equal(machine.kneighbors(rows(test, train), 3)[1], places)
+    save_model(tmp_path / "votes.mercer", machine)
+    model = load_model(tmp_path / "votes.mercer")
+    expected = [np.bincount(votes, minlength=2).argmax() for votes in y[train][places]]
+    np.testing.assert_array_equal(machine.predict(rows(test, train)), expected)
+    np.testing.assert_array_equal(model.predict(rows(test, train)), expected)
+
+
+def test_symbols_vote_by_the_number_of_different_ones():
+    frame = pd.DataFrame({"a": list("xxyyz"), "b": list("uvuvu"), "c": list("kkkll")})
+    machine = KernelNeighborsClassifier(2, kernel=Hamming(gamma=0.7)).fit(frame, [0, 0, 1, 1, 1])
+    distances, indices = machine.kneighbors(pd.DataFrame({"a": ["x", "new"], "b": ["u", "v"], "c": ["k", "l"]}))
+    np.testing.assert_allclose(distances**2, 2.0 - 2.0 * np.exp(-0.7 * np.array([[0, 1], [1, 2]])), rtol=1e-12)
+    assert indices.tolist() == [[0, 1], [3, 1]]
+
+
+def test_columns_that_decide_all_distances_are_named():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    for machine in (KernelNeighborsClassifier(), KernelNeighborsRegressor(kernel="linear")):
+        with pytest.warns(UserWarning, match="scale them, for instance with make_pipeline.StandardScaler"):
+            machine.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelNeighborsClassifier().fit(scale(X), y)
+        KernelNeighborsClassifier(kernel=Tanimoto()).fit(np.array([[0, 500], [1, 0]]), [0, 1])
+        KernelNeighborsClassifier().fit(X * 0.0 + np.arange(13) * 1e6, y)
+
+
+def test_similarities_of_a_centred_kernel():
+    X, y = TABLES["3 classes"]
+    K = gram_matrix(RBF(0.1), X)
+    H = np.eye(89) - 1.0 / 89.0
+    centred = (K[1::2, ::2] - K[::2, ::2].mean(axis=0)) @ H
+    for kernel, train, test in (
+        (center(RBF(0.1)), X[::2], X[1::2]),
+        (center(Precomputed()), K[::2, ::2], K[1::2, ::2]),
+    ):
+        similarities, places = SVC(kernel=kernel).fit(train, y[::2]).kneighbors(test, similarity=True)
+        np.testing.assert_allclose(similarities, np.take_along_axis(centred, places, axis=1), atol=1e-14)
+    stored = KernelNeighborsClassifier(kernel=center(Precomputed())).fit(K[::2, ::2], y[::2])
+    with pytest.raises(ValueError, match="kernel values are not stored"):
+        stored.kneighbors(K[1::2, ::2], similarity=True)
 
 
 def test_strings_have_neighbours():

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from mercer._typing import FloatArray
 from mercer.data.checks import Rows, is_missing_cell, row_index
 from mercer.data.phrasing import listing
 from mercer.data.precomputed import Precomputed
@@ -33,12 +34,19 @@ class MatrixColumns:
     ids : ndarray of int64
     width : int
         Number of columns of the matrix.
+    squares : ndarray of float64, optional
+        The kernel value of each row with itself.
     """
 
     dtype, ndim = np.dtype(np.float64), 1
 
-    def __init__(self, ids: npt.NDArray[Any], width: int) -> None:
-        self.ids, self.width = ids, width
+    def __init__(self, ids: npt.NDArray[Any], width: int, squares: FloatArray | None = None) -> None:
+        self.ids, self.width, self.squares = ids, width, squares
+
+    @classmethod
+    def of(cls, rows: Precomputed) -> MatrixColumns:
+        """Return the columns of rows that have some."""
+        return cls(rows.own_columns(), rows.p, rows.known_diagonal)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -47,8 +55,9 @@ class MatrixColumns:
         return f"MatrixColumns({self.ids.tolist()}, width={self.width})"
 
     def data(self) -> Precomputed:
-        """Return rows that stand for these columns, without kernel values of their own."""
-        return Precomputed(np.zeros((0, self.width)), np.zeros(0, dtype=np.int64)).standing_for(self.ids)
+        """Return rows that stand for these columns, without other kernel values."""
+        empty = Precomputed(np.zeros((0, self.width)), np.zeros(0, dtype=np.int64))
+        return empty.standing_for(self.ids, self.squares)
 
 
 class MixedRows(Data):
@@ -85,7 +94,7 @@ class MixedRows(Data):
         columns: dict[str, Any] = dict(self._columns)
         for (_, names), part in self._parts.items():
             if isinstance(part, Precomputed) and part.ids is not None:
-                columns[names[0]] = MatrixColumns(np.asarray(part.ids), part.p)
+                columns[names[0]] = MatrixColumns.of(part)
         return columns
 
     @property

@@ -66,6 +66,7 @@ class Precomputed(Data):
         self.ids = None if ids is None else bounded_index(ids, "ids", m)
         if self.ids is not None and self.ids.size != self._index.size:
             raise ValueError(f"ids must have one column for each of the {self._index.size} rows, got {self.ids.size}")
+        self._squares: FloatArray | None = None
         self.error = 0.0
         self.is_single = bool(self.dtype == np.float32)
         self._measure()
@@ -106,6 +107,7 @@ class Precomputed(Data):
         view._index = self._index[chosen]
         if self.ids is not None:
             view.ids = view._index if self.ids is self._index else self.ids[chosen]
+        view._squares = None if self._squares is None else self._squares[chosen]
         view.copied_bytes = 0
         view._measure()
         return view
@@ -126,15 +128,20 @@ class Precomputed(Data):
     def values(self, columns: npt.ArrayLike) -> FloatArray:
         """Return the kernel values of these rows against the given columns, (n, len(columns))."""
         columns = bounded_index(columns, "columns", self.p)
+        if self.lacks_values:
+            raise ValueError(
+                f"these {self.n} rows stand for columns of a precomputed kernel matrix; their own kernel values are "
+                "not stored: fit the machine again, or give the kernel and the rows"
+            )
         if sp.issparse(self._matrix):
             return self._matrix[self._index][:, columns].toarray().astype(np.float64, copy=False)
         return self._matrix[np.ix_(self._index, columns)].astype(np.float64, copy=False)
 
-    def standing_for(self, columns: npt.ArrayLike) -> Precomputed:
-        """Return rows for the given columns, without values of their own, as the right side of a block."""
+    def standing_for(self, columns: npt.ArrayLike, squares: FloatArray | None = None) -> Precomputed:
+        """Return rows for given columns, as the right side of a block; of their values, at most k(z, z) is known."""
         view = copy(self)
         view.ids = bounded_index(columns, "columns", self.p)
-        view._index = np.full(view.ids.size, _UNKNOWN)
+        view._index, view._squares = np.full(view.ids.size, _UNKNOWN), squares
         view.copied_bytes = 0
         view._measure()
         return view
@@ -182,6 +189,8 @@ class Precomputed(Data):
 
     def diagonal(self) -> FloatArray:
         """Return the kernel value of each row with itself, (n,)."""
+        if self._squares is not None:
+            return self._squares
         if self.ids is None or self.lacks_values:
             raise ValueError(
                 f"these {self.n} rows of a precomputed kernel matrix have no columns of their own, and so no k(x, x): "
@@ -193,6 +202,11 @@ class Precomputed(Data):
         return np.asarray(diagonal_values, dtype=np.float64).reshape(self.n)
 
     @property
+    def known_diagonal(self) -> FloatArray | None:
+        """The kernel value of each row with itself, (n,), or None if it is unknown."""
+        return None if self._squares is None and (self.ids is None or self.lacks_values) else self.diagonal()
+
+    @property
     def lacks_values(self) -> bool:
         """Whether only the columns of the rows are known, and not their values."""
         return bool((self._index == _UNKNOWN).any())
@@ -200,7 +214,7 @@ class Precomputed(Data):
     def as_new(self) -> Self:
         """Return the rows without columns: rows of a square matrix that are not the rows of its columns."""
         view = copy(self)
-        view.ids = None
+        view.ids = view._squares = None
         return view
 
     def own_columns(self) -> npt.NDArray[np.intp]:

@@ -198,7 +198,7 @@ class DualMachine(ReadsWords, Iterated, KernelMachine):
                 )
             indices = np.asarray(self._rows, dtype=np.int64)
             rows = evidence.data.rows(indices)
-        return Prototypes(rows, indices, self.kernel_.diag(rows))
+        return Prototypes(rows, indices)
 
     def _of_rows(self, kernel: Kernel, data: Data) -> Self:
         """Return a copy that predicts for rows instead of for stored kernel values.

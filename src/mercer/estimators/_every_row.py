@@ -63,7 +63,7 @@ class EveryRowMachine(KernelMachine):
         if which != "all":
             raise ValueError(f"{type(self).__name__} has no support vectors: take prototypes='all'.")
         rows = self._fit_rows().rows(self._rows)
-        return Prototypes(rows, self._rows, self.kernel_.diag(rows))
+        return Prototypes(rows, self._rows)
 
     def _gram_of_fit(self) -> Gram:
         """Return the Gram matrix of the training rows of positive weight."""

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, Precomputed
+from mercer.data import Data
 from mercer.data.arguments import check_choice, check_count, check_flag
+from mercer.geometry.matrices import blocks
 from mercer.kernels import Kernel
 from mercer.solvers.smooth.neighbours import nearest
 
@@ -20,17 +21,13 @@ class Prototypes(NamedTuple):
 
     Attributes
     ----------
-    rows : Data or None
-        None if only their columns of a matrix of given kernel values are known.
+    rows : Data
     indices : ndarray of shape (n,)
         Their indices in the training rows.
-    squares : ndarray of shape (n,)
-        k(z, z) of each row z.
     """
 
-    rows: Data | None
+    rows: Data
     indices: IndexArray
-    squares: FloatArray
 
 
 class FindsNeighbours:
@@ -90,33 +87,28 @@ class FindsNeighbours:
         check_flag("similarity", similarity)
         wanted = self._default_neighbours() if n_neighbors is None else check_count("n_neighbors", n_neighbors)
         of = self._prototypes(check_choice("prototypes", prototypes, PROTOTYPES))
-        if X is None and (of.rows is None or getattr(of.rows, "lacks_values", False)):
+        if X is None and getattr(of.rows, "lacks_values", False):
             raise ValueError("kneighbors needs X: this machine does not have the kernel values of its training rows.")
-        data = of.rows if X is None and of.rows is not None else self._new_rows(X)  # type: ignore[attr-defined]
-        count = min(wanted + (X is None), of.indices.size)
-        squares, places, lengths = self._searched(data, of, count, itself=X is None)
+        data = of.rows if X is None else self._new_rows(X)  # type: ignore[attr-defined]
+        squares, places = nearest(self.kernel_, data, of.rows, wanted + (X is None), n_jobs=self.n_jobs)
         if X is None:
             squares, places = _without_itself(squares, places)
         if not return_distance:
             return of.indices[places]
         if similarity:
-            return 0.5 * (lengths[:, None] + of.squares[places] - squares), of.indices[places]
+            return self._similarities(data, of.rows, places), of.indices[places]
         if data.has_given_values and X is not None:
             squares = np.full_like(squares, np.nan)
         return np.sqrt(np.maximum(squares, 0.0)), of.indices[places]
 
-    def _searched(
-        self, data: Data, of: Prototypes, count: int, *, itself: bool = False
-    ) -> tuple[FloatArray, IndexArray, FloatArray]:
-        """Return squared distances, places among the prototypes, and k(x, x) of the rows, or 0 if it is unknown."""
-        lengths = np.zeros(data.n)
-        if itself:
-            lengths = of.squares
-        elif not data.has_given_values:
-            lengths = self.kernel_.diag(data)
-        rows = data.standing_for(of.indices) if isinstance(data, Precomputed) else of.rows
-        assert rows is not None
-        return *nearest(self.kernel_, data, lengths, rows, of.squares, count, n_jobs=self.n_jobs), lengths
+    def _similarities(self, data: Data, rows: Data, places: IndexArray) -> FloatArray:
+        """Return k(x, z) of each row and its neighbours."""
+        chosen, columns = np.unique(places, return_inverse=True)
+        columns = columns.reshape(places.shape)
+        values = np.empty(places.shape)
+        for part, block in blocks(self.kernel_, data.like(rows), rows.rows(chosen), n_jobs=self.n_jobs):
+            values[part] = np.take_along_axis(block, columns[part], axis=1)
+        return values
 
     def _default_neighbours(self) -> int:
         return 5

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from mercer._typing import FloatArray
 from mercer.data import (
     Data,
+    Dense,
     ObjectRows,
     Precomputed,
     Vectors,
@@ -45,6 +46,7 @@ _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _BITS_AND_COUNTS = tuple(np.dtype(code) for code in np.typecodes["AllInteger"] + "?")  # of kernels that pack bits
 _WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"
 _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or this large, is worth a hint
+_DECIDES = 100.0  # ratio of the ranges of two columns: the smaller one changes squared distances by about 1e-4
 
 
 def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any = "no_validation") -> Data:
@@ -275,6 +277,23 @@ def scaling_hint(data: Data, names: npt.NDArray[Any] | None) -> str:
     return (
         f"Column {name} reaches {scales.max():.3g}, the median column {np.median(nonzero):.3g}: scale the columns, "
         "for instance with make_pipeline(StandardScaler(), SVC(...))."
+    )
+
+
+def range_hint(data: Data, names: npt.NDArray[Any] | None) -> str:
+    """Return a sentence if one column varies so much more than most others that it decides distances, else ''."""
+    if type(data) is not Dense or not data.array.size:
+        return ""
+    ranges = data.array.max(axis=0).astype(np.float64) - data.array.min(axis=0)
+    present = np.sort(ranges[ranges > 0.0])
+    if not present.size or present[-1] < _DECIDES * (median := present[(present.size - 1) // 2]):
+        return ""
+    largest = int(ranges.argmax())
+    name = repr(str(names[largest])) if names is not None else str(largest)
+    return (
+        f"column {name} has values that span {present[-1]:.3g}, and half of the columns at most {median:.3g}, "
+        "so that distances hardly depend on these columns: scale them, for instance with "
+        "make_pipeline(StandardScaler(), ...)."
     )
 
 

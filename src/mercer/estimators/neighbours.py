@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,15 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.cluster import by_blocks
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
+from mercer.data.mixed_rows import MatrixColumns
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import KernelMachine
 from mercer.estimators._neighbours import PROTOTYPES, Prototypes
-from mercer.estimators._validation import check_targets
+from mercer.estimators._validation import check_targets, range_hint
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels.kernel import restored_rows
-from mercer.solvers.smooth.neighbours import counted_shares, mean_targets
+from mercer.solvers.smooth.neighbours import counted_shares, mean_targets, nearest
 from mercer.specs import ForKernelNeighborsClassifier, ForKernelNeighborsRegressor
 
 
@@ -28,17 +31,56 @@ class KernelNeighbors(KernelMachine):
 
     memory_limit: int | None = None
     verbose = 0
-    n_neighbors: int
-    weights: str
 
-    def _check_voting(self) -> tuple[int, bool]:
-        """Return the number of neighbours, and whether they are weighted by 1/distance."""
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: str = "uniform",
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: int = 3,
+        gamma: Gamma = "scale",
+        coef0: float = 0.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Store the training rows, or their support vectors.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        KernelNeighborsClassifier or KernelNeighborsRegressor
+            The fitted machine itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, `X` holds text, NaN or infinity, or `y` has another length than `X`; also if
+            `y` holds one class only, or the targets of a regression are not finite numbers.
+
+        Warns
+        -----
+        UserWarning
+            If one column has so large a spread that the distances depend on hardly any other.
+        """
         check_whole("n_jobs", self.n_jobs)
         count = check_count("n_neighbors", self.n_neighbors)
-        return count, check_choice("weights", self.weights, ("uniform", "distance")) == "distance"
-
-    def _store(self, kernel: Kernel, data: Data, chosen: IndexArray, *, by_distance: bool) -> None:
-        """Store the chosen training rows."""
+        by_distance = check_choice("weights", self.weights, ("uniform", "distance")) == "distance"
+        kernel, data, chosen = self._learn(X, y)
         if by_distance and data.has_given_values:
             raise ValueError(
                 "weights='distance' needs k(x, x) of new rows, which given kernel values do not hold: take 'uniform', "
@@ -46,23 +88,39 @@ class KernelNeighbors(KernelMachine):
             )
         stored_rows = data.rows(chosen)
         self.kernel_, self.prototype_indices_ = kernel, chosen
-        self._diagonal = kernel.diag(stored_rows)
-        self.X_fit_ = stored_rows.stored if not isinstance(stored_rows, Precomputed) else np.empty((0, 0))
+        self._matrix_columns = MatrixColumns.of(stored_rows) if isinstance(stored_rows, Precomputed) else None
+        self.X_fit_ = stored_rows.stored if self._matrix_columns is None else np.empty((0, 0))
+        self.spec_ = self._spec(count, by_distance)
+        hint = range_hint(data, getattr(self, "feature_names_in_", None)) if not kernel.parts else ""
+        if hint and not (kernel.takes_fingerprints or kernel.takes_symbols):
+            warn_user(f"{type(self).__name__}: {hint}")
+        return self
 
-    def _nearest(self, X: Any) -> tuple[FloatArray, IndexArray]:
-        """Return the squared distances of the neighbours that decide the predictions, and their places."""
-        data, of = self._new_rows(X), self._prototypes("all")
-        return self._searched(data, of, min(self.spec_.n_neighbors, of.indices.size))[:2]
+    @abstractmethod
+    def _learn(self, X: Any, y: Any) -> tuple[Kernel, Data, IndexArray]:
+        """Store what the votes are; return the resolved kernel, the training rows, and which of them vote."""
+
+    @abstractmethod
+    def _spec(self, count: int, by_distance: bool) -> ForKernelNeighborsClassifier | ForKernelNeighborsRegressor:
+        """Return the specification of the machine."""
+
+    def _nearest(self, X: Any) -> tuple[IndexArray, FloatArray | None]:
+        """Return the places of the neighbours that vote, and their squared distances if these weight the votes."""
+        data = self._new_rows(X)
+        squares, places = nearest(
+            self.kernel_, data, self._prototypes("all").rows, self.spec_.n_neighbors, n_jobs=self.n_jobs
+        )
+        return places, squares if self.spec_.by_distance else None
 
     def _default_neighbours(self) -> int:
-        count: int = self.spec_.n_neighbors
-        return count
+        return self.spec_.n_neighbors
 
     def _prototypes(self, which: str) -> Prototypes:
         if which != "all" and which != getattr(self, "prototypes", "all"):
             raise ValueError("this machine chose no support vectors: fit it with prototypes='support_vectors'.")
-        rows = None if self.kernel_.takes_values else restored_rows(self.kernel_, self.X_fit_)
-        return Prototypes(rows, self.prototype_indices_, self._diagonal)
+        columns = self._matrix_columns
+        rows = restored_rows(self.kernel_, self.X_fit_) if columns is None else columns.data()
+        return Prototypes(rows, self.prototype_indices_)
 
 
 class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
@@ -147,39 +205,14 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
         class_weight: str | Mapping[Any, float] | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
+        super().__init__(
+            n_neighbors, weights=weights, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0, n_jobs=n_jobs
+        )
         self.prototypes = prototypes
         self.C = C
         self.class_weight = class_weight
-        self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> KernelNeighborsClassifier:
-        """Store the training rows, or their support vectors.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
-            sequence of these.
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        KernelNeighborsClassifier
-            The fitted machine itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, `X` holds text, NaN or infinity, or `y` has another length than `X` or holds
-            one class only.
-        """
-        count, by_distance = self._check_voting()
+    def _learn(self, X: Any, y: Any) -> tuple[Kernel, Data, IndexArray]:
         check_choice("prototypes", self.prototypes, PROTOTYPES)
         kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
         self.__dict__.pop("svc_", None)
@@ -187,13 +220,14 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
         if self.prototypes == "support_vectors":
             self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y, labels.uneven_weights)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
-        self._store(kernel, data, chosen, by_distance=by_distance)
-        self.spec_ = ForKernelNeighborsClassifier(
-            n_neighbors=count, every_row=self.prototypes == "all", by_distance=by_distance
-        )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self._codes = labels.codes[chosen]
-        return self
+        return kernel, data, chosen
+
+    def _spec(self, count: int, by_distance: bool) -> ForKernelNeighborsClassifier:
+        return ForKernelNeighborsClassifier(
+            n_neighbors=count, every_row=self.prototypes == "all", by_distance=by_distance
+        )
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
@@ -220,8 +254,8 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
         -----
         Costs as much as `kneighbors`.
         """
-        squares, places = self._nearest(X)
-        return counted_shares(self._codes[places], self.class_weight_, squares if self.spec_.by_distance else None)
+        places, squares = self._nearest(X)
+        return counted_shares(self._codes[places], self.class_weight_, squares)
 
     @by_blocks
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -300,53 +334,15 @@ class KernelNeighborsRegressor(RegressorMixin, KernelNeighbors):
     array([5.25, 1.25])
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: str = "uniform",
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
-        gamma: Gamma = "scale",
-        coef0: float = 0.0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any) -> KernelNeighborsRegressor:
-        """Store the training rows and their targets.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
-            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
-            sequence of these.
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        KernelNeighborsRegressor
-            The fitted machine itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, `X` or `y` holds text, NaN or infinity, or `y` has another length than `X`.
-        """
-        count, by_distance = self._check_voting()
+    def _learn(self, X: Any, y: Any) -> tuple[Kernel, Data, IndexArray]:
         spec, data = self._training_rows(X, y)
-        targets = check_targets(y)
-        self._store(spec.resolve(data), data, np.arange(data.n), by_distance=by_distance)
-        self.spec_ = ForKernelNeighborsRegressor(n_neighbors=count, by_distance=by_distance)
-        self._targets = targets
-        return self
+        self._targets = check_targets(y)
+        return spec.resolve(data), data, np.arange(data.n)
 
+    def _spec(self, count: int, by_distance: bool) -> ForKernelNeighborsRegressor:
+        return ForKernelNeighborsRegressor(n_neighbors=count, by_distance=by_distance)
+
+    @by_blocks
     def predict(self, X: Any) -> FloatArray:
         """Return the mean target of the nearest training rows.
 
@@ -370,5 +366,5 @@ class KernelNeighborsRegressor(RegressorMixin, KernelNeighbors):
         -----
         Costs as much as `kneighbors`.
         """
-        squares, places = self._nearest(X)
-        return mean_targets(self._targets[places], squares if self.spec_.by_distance else None)
+        places, squares = self._nearest(X)
+        return mean_targets(self._targets[places], squares)

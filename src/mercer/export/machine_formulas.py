@@ -227,8 +227,8 @@ def _neighbour_outputs(machine: KernelNeighborsClassifier | KernelNeighborsRegre
     if isinstance(kernel, RBF | Linear):  # distances between the rows have the same order, and more digits
         away = pairs(Op.SQDIST, row, prototypes.dense())
     else:
-        away = formulas.values(kernel, prototypes) * -2.0 + constant(machine._diagonal)
-    count = min(machine.spec_.n_neighbors, machine._diagonal.size)
+        away = formulas.values(kernel, prototypes) * -2.0 + constant(kernel.diag(prototypes))
+    count = min(machine.spec_.n_neighbors, prototypes.n)
     if isinstance(machine, KernelNeighborsRegressor):  # a row votes for itself
         n = machine._targets.size
         return Outputs(linear(Votes(n, away, np.arange(n), count), machine._targets[None] / count))

@@ -78,9 +78,8 @@ def squared_distances(
     out : ndarray of shape (A.n, B.n), optional
     n_jobs : int, optional
     """
-    while isinstance(kernel, Centered) and not A.has_given_values:  # moved points have the same distances
-        kernel = kernel.kernel
-        squares_a, squares_b = kernel.diag(A), kernel.diag(B)
+    if not A.has_given_values and (moved := uncentred(kernel)) != kernel:
+        kernel, squares_a, squares_b = moved, moved.diag(A), moved.diag(B)
     terms = _terms(kernel)
     if A.has_given_values or not any(term.is_distance for term in terms):
         for part, block in blocks(kernel, A, B, out=out, n_jobs=n_jobs):
@@ -92,6 +91,15 @@ def squared_distances(
             for more in others:
                 block += next(more)[1]
         yield part, block
+
+
+def uncentred(kernel: Kernel) -> Kernel:
+    """Return a kernel with the same distances, and without means of rows: moved points have the same distances."""
+    if isinstance(kernel, Centered):
+        return uncentred(kernel.kernel)
+    if isinstance(kernel, (On, Scale, Shift, Sum)):
+        return kernel.with_parts(tuple(map(uncentred, kernel.parts)))
+    return kernel
 
 
 def _difference(block: FloatArray, squares_a: FloatArray, squares_b: FloatArray) -> FloatArray:

@@ -61,7 +61,7 @@ def plain_rows(rows: Data, columns: Iterable[str] | None = None) -> Plain:
         If a cell or token is an object that has no plain form.
     """
     if isinstance(rows, Precomputed):
-        return {"kind": MATRIX, "places": rows.own_columns().tolist(), "width": rows.p}
+        return _matrix(MatrixColumns.of(rows))
     if isinstance(rows, CSR):
         matrix = rows.float64()
         arrays = {name: getattr(matrix, name).tolist() for name in ("data", "indices", "indptr")}
@@ -79,6 +79,11 @@ def plain_rows(rows: Data, columns: Iterable[str] | None = None) -> Plain:
         f"{rows!r} holds objects, which have no place in a model file: it holds numbers, strings, lists of tokens, "
         "sets, fingerprints and data frames of these. Keep the machine by pickle"
     )
+
+
+def _matrix(columns: MatrixColumns) -> Plain:
+    squares = {} if columns.squares is None else {"squares": columns.squares.tolist()}
+    return {"kind": MATRIX, "places": np.asarray(columns.ids).tolist(), "width": columns.width, **squares}
 
 
 def _row(kind: str, row: Any) -> Any:
@@ -111,7 +116,7 @@ def _token(token: Any) -> Any:
 
 def _column(name: str, cells: Cells | MatrixColumns) -> Plain:
     if isinstance(cells, MatrixColumns):
-        return {"kind": MATRIX, "places": np.asarray(cells.ids).tolist(), "width": cells.width}
+        return _matrix(cells)
     if cells.dtype != object:
         numbers = np.asarray(cells, dtype=np.float64)
         if np.isinf(numbers).any() or (numbers.ndim > 1 and np.isnan(numbers).any()):
@@ -236,11 +241,14 @@ def _sparse(entries: Plain) -> sp.csr_array:
 
 
 def _places(entries: Plain) -> MatrixColumns:
-    places, width = _exactly(entries, "places", "width")
+    places, width, *others = _exactly(entries, "places", "width", *entries.keys() & {"squares"})
     ids = _counts_of(places, "places")
     if ids.size and ids.max() >= _count(width, "widths"):
         raise ValueError("the places of rows in a matrix must be below its width")
-    return MatrixColumns(ids, _count(width, "widths"))
+    squares = np.array(_numbers(others[0], "squares")) if others else None
+    if squares is not None and (squares.shape != ids.shape or not np.isfinite(squares).all()):
+        raise ValueError("the squares of a model file must be one finite number for each place in a matrix")
+    return MatrixColumns(ids, _count(width, "widths"), squares)
 
 
 def _structured(entries: Plain) -> Structured:

@@ -15,7 +15,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.kernel import finite
 from mercer.multiclass.coefficients import Coefficients, table_of
-from mercer.solvers.smooth.neighbours import counted_shares, mean_targets, nearest_by_kernel
+from mercer.solvers.smooth.neighbours import counted_shares, mean_targets, nearest
 from mercer.solvers.smooth.perceptron import Separation
 from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
@@ -122,7 +122,7 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
         several = table.shape[1] > 1
         codes = table.argmax(axis=1) if several else (table[:, 0] > 0.0).astype(np.int64)
         weights = np.abs(table).max(axis=0) if several else _weights_of_two(table[:, 0])
-        squares, places = nearest_by_kernel(kernel, data, vectors, self.n_neighbors)
+        squares, places = nearest(kernel, data, vectors, self.n_neighbors)
         shares = counted_shares(codes[places], weights, squares if self.by_distance else None)
         return shares if several else shares[:, 1:] - shares[:, :1]
 
@@ -159,7 +159,7 @@ class ForKernelNeighborsRegressor(InstanceBasedSpec):
     ) -> FloatArray:
         """Return the mean target of the nearest rows, (n, 1)."""
         del biases
-        squares, places = nearest_by_kernel(kernel, data, vectors, self.n_neighbors)
+        squares, places = nearest(kernel, data, vectors, self.n_neighbors)
         return mean_targets(table_of(coefficients)[places, 0], squares if self.by_distance else None)[:, None]
 
     def check(

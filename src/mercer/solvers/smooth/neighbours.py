@@ -7,8 +7,8 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, Dense
 from mercer.geometry.matrices import BLOCK_VALUES
-from mercer.geometry.squared_distances import squared_distances
-from mercer.kernels import RBF, Centered, Kernel, Linear
+from mercer.geometry.squared_distances import squared_distances, uncentred
+from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.kernel import finite
 
 _ROUNDING = 1e-12  # rounding error of a squared distance, relative to the squared lengths of the centred rows
@@ -17,9 +17,7 @@ _ROUNDING = 1e-12  # rounding error of a squared distance, relative to the squar
 def nearest(
     kernel: Kernel,
     data: Data,
-    lengths: FloatArray,
     prototypes: Data,
-    norms: FloatArray,
     count: int,
     *,
     n_jobs: int | None = None,
@@ -32,18 +30,15 @@ def nearest(
         A resolved kernel.
     data : Data
         The m rows whose neighbours are searched.
-    lengths : ndarray of shape (m,)
-        k(x, x) of each row; it does not affect the order.
     prototypes : Data
-    norms : ndarray of shape (n_prototypes,)
-        k(z, z) of each prototype.
     count : int
+        Number of neighbours; at most all prototypes.
     n_jobs : int, optional
 
     Returns
     -------
     squares : ndarray
-        k(x, x) + k(z, z) - 2 k(x, z), ascending.
+        k(x, x) + k(z, z) - 2 k(x, z), ascending; without k(x, x) for given kernel values of new rows.
     indices : ndarray
 
     Notes
@@ -52,12 +47,12 @@ def nearest(
     dense rows, these kernels use scikit-learn's trees. Other cases cost m times n_prototypes kernel values, and sorting
     of each row. For equal distances, the prototype with the smaller index comes first.
     """
-    while isinstance(kernel, Centered) and not data.has_given_values:  # moved points have the same distances
-        kernel = kernel.kernel
-        lengths, norms = kernel.diag(data), kernel.diag(prototypes)
+    kernel, count = uncentred(kernel), min(count, prototypes.n)
     if isinstance(kernel, (Linear, RBF)) and isinstance(data, Dense) and isinstance(prototypes, Dense):
         squares, indices = _by_trees(data.float64(), prototypes.float64(), count, n_jobs)
         return (squares if isinstance(kernel, Linear) else -2.0 * np.expm1(-float(kernel.gamma) * squares)), indices
+    norms = kernel.diag(prototypes)
+    lengths = norms if data is prototypes else lengths_of(kernel, data)
     squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
     for part, block in squared_distances(kernel, data.like(prototypes), prototypes, lengths, norms, n_jobs=n_jobs):
         squares[part], indices[part] = _first(finite(kernel, block), count)
@@ -106,10 +101,9 @@ def _apart(rows: FloatArray, others: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
-def nearest_by_kernel(kernel: Kernel, data: Data, prototypes: Data, count: int) -> tuple[FloatArray, IndexArray]:
-    """Return what :func:`nearest` returns, for rows whose k(x, x) the kernel computes, with at most all prototypes."""
-    lengths, norms = kernel.diag(data), kernel.diag(prototypes)
-    return nearest(kernel, data, lengths, prototypes, norms, min(count, prototypes.n))
+def lengths_of(kernel: Kernel, data: Data) -> FloatArray:
+    """Return k(x, x) of new rows, or 0 if these are given kernel values, which do not hold it."""
+    return np.zeros(data.n) if data.has_given_values else kernel.diag(data)
 
 
 def counted_shares(votes: IndexArray, class_weight: FloatArray, squares: FloatArray | None = None) -> FloatArray:

@@ -110,7 +110,7 @@ def trained(machine: Other) -> Trained:
             votes = spoken * machine.class_weight_[machine._codes][:, None]
         point = Point(votes, np.zeros(votes.shape[1]))
         rows = machine.prototype_indices_
-        return _trained(machine, machine.spec_, kernel, _prototypes(machine), rows, point, ())
+        return _trained(machine, machine.spec_, kernel, machine._prototypes("all").rows, rows, point, ())
     vectors = _rows_of_fit(kernel, machine.X_fit_).rows(machine._rows)
     multipliers = machine._multipliers if isinstance(machine, GradientKernelSVC) else None
     point = Point(machine._coefficients[machine._rows], machine._bias, multipliers=multipliers)
@@ -216,12 +216,6 @@ def _rows_of_fit(kernel: Kernel, stored: Any) -> Data:
 def _places(width: int, places: IndexArray) -> Precomputed:
     """Return rows that stand for these columns of a matrix of kernel values."""
     return Precomputed(np.zeros((0, width)), np.zeros(0, dtype=np.int64)).standing_for(places)
-
-
-def _prototypes(machine: Any) -> Data:
-    if machine.kernel_.takes_values:
-        return _places(machine.n_features_in_, machine.prototype_indices_)
-    return _rows_of_fit(machine.kernel_, machine.X_fit_)
 
 
 def check_rows(machine: Any) -> None:
