@@ -337,7 +337,7 @@ def test_a_study_of_numbers_by_an_error(scoring):
             {"scoring": "r2"},
             "scoring=r2 is no score of classification, which has 'accuracy', 'balanced_accuracy', 'roc_auc',",
         ),
-        ({"kernel": "gaussian"}, "kernel must be one of 'linear', 'poly', 'rbf', got 'gaussian'"),
+        ({"kernel": "gausian"}, "got 'gausian'; did you mean 'gaussian'"),
         ({"kernel": []}, "kernel names no family"),
         ({"class_weight": "ill=3"}, "class_weight cannot be read from 'ill=3'"),
     ],

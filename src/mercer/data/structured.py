@@ -145,9 +145,11 @@ class Structured(Data):
         return Structured._of(_Store(self.stored, base), np.arange(self.n) + base.lengths.size)
 
     def followed_by(self, other: Data) -> Structured:
-        """Return these rows followed by those of `other`, with new numbers."""
+        """Return these rows followed by those of `other`, with new numbers if they do not share theirs."""
         if not isinstance(other, Structured):
             raise TypeError(f"{self.kind} cannot be followed by {other!r}")
+        if other._store is self._store:
+            return self._of(self._store, np.concatenate([self.index, other.index]))
         return Structured([*self.stored, *other.stored])
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:

@@ -193,6 +193,12 @@ class Table:
         """Return the given columns, in the given order, and the sparse block."""
         return replace(self, names=tuple(names), columns=tuple(self[name] for name in names))
 
+    def with_columns_of(self, other: Table, names: Sequence[str]) -> Table:
+        """Return the table with some columns of another one with as many rows."""
+        columns = tuple(other[name] if name in names else self[name] for name in self.names)
+        written = {name: other.written[name] if name in names else cells for name, cells in self.written.items()}
+        return replace(self, columns=columns, written=written)
+
     def without(self, names: Iterable[str]) -> Table:
         """Return all columns except the given ones, which must exist or be among those that are not read."""
         gone = {name for name in names if name in self.unread or self[name] is not None}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
 from mercer.certificates import Status
-from mercer.data import as_data, check_choice, listing
-from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.data import Data, as_data, listing
+from mercer.kernels import RBF, Kernel, Linear, Polynomial, as_kernel
 from mercer.model_selection import COST_EXPONENT
 from mercer.studies.contenders import Matrix
 
@@ -19,18 +20,38 @@ STEP = {"C": 10.0, "gamma_factor": 4.0, "epsilon": 3.0}
 
 _SIMPLICITY = ("linear", "polynomial", "rbf")
 
+Rows: TypeAlias = Matrix | Data
+"""Encoded rows, or rows as a kernel on cells reads them."""
+
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel whose gamma is not a number yet: `gamma_factor` / (p · variance of X); or the linear machine."""
+    """A kernel whose gamma is not a number yet: `gamma_factor` / (p · variance of X); or the linear machine.
+
+    Attributes
+    ----------
+    family : str
+        "linear", "polynomial" or "rbf", or the text of a given kernel.
+    gamma_factor : float
+        Multiple of the usual gamma; of a given kernel, of each gamma that a rule finds in the rows.
+    degree : int
+    given : Kernel or None
+        A kernel of the user, or one of words.
+    place : int
+        Place among the given kernels, the simplest first.
+    """
 
     family: str
     gamma_factor: float = 1.0
     degree: int = 1
+    given: Kernel | None = field(default=None, compare=False)
+    place: int = 0
 
     @property
     def name(self) -> str:
         """Name of the kernel in messages."""
+        if self.given is not None:
+            return f"kernel {self.family}"
         if self.family == "polynomial":
             return f"polynomial kernel of degree {self.degree}"
         return {"linear": "linear machine", "rbf": "Gaussian kernel"}[self.family]
@@ -41,20 +62,48 @@ class KernelChoice:
         return self.family == "linear"
 
     @property
+    def has_gamma(self) -> bool:
+        """Whether multiples of the usual gamma are other kernels."""
+        return self.family in ("polynomial", "rbf") if self.given is None else has_rules(self.given)
+
+    @property
     def simplicity(self) -> tuple[int, int]:
-        """Sort key of the kernel's family, the simplest first."""
+        """Sort key of the kernel's family, the simplest first; given kernels are last."""
+        if self.given is not None:
+            return (len(_SIMPLICITY), self.place)
         return (_SIMPLICITY.index(self.family), self.degree)
 
-    def kernel(self, X: Matrix) -> Kernel:
+    def kernel(self, rows: Rows) -> Kernel:
         """The kernel with gamma as a number, from these training rows."""
-        return self.kernel_at(usual_gamma(X))
+        if self.given is None:
+            return self.kernel_at(usual_gamma(rows))
+        return times_rules(self.given.resolve(rows), self.given, self.gamma_factor)
 
     def kernel_at(self, usual: float) -> Kernel:
-        """The kernel with gamma as a number, from the usual value."""
+        """The kernel with gamma as a number, from the usual value; not of a given kernel."""
         if self.is_linear:
             return Linear()
         gamma = self.gamma_factor * usual
         return RBF(gamma=gamma) if self.family == "rbf" else Polynomial(degree=self.degree, gamma=gamma, coef0=1.0)
+
+
+def has_rules(kernel: Kernel) -> bool:
+    """Return whether a rule finds a gamma of the kernel, or of a part of it, in the rows."""
+    return isinstance(getattr(kernel, "gamma", None), str) or any(map(has_rules, kernel.parts))
+
+
+def times_rules(kernel: Kernel, asked: Kernel, factor: float) -> Kernel:
+    """Return a kernel with each gamma multiplied that a rule found; `asked` is the kernel with the rules."""
+    if factor == 1.0 or not has_rules(asked):
+        return kernel
+    changed, numbers = dict[str, object](), kernel.get_params(deep=False)
+    for name, value in asked.get_params(deep=False).items():
+        now = numbers[name]
+        if name == "gamma" and isinstance(value, str):
+            changed[name] = factor * float(now)
+        elif isinstance(value, Kernel):
+            changed[name] = times_rules(cast(Kernel, now), value, factor)
+    return kernel.with_params(**changed)
 
 
 def usual_gamma(X: Matrix) -> float:
@@ -93,20 +142,42 @@ The most promising first, for the sake of a search that is stopped.
 FAMILIES = {"linear": "linear", "poly": "polynomial", "rbf": "rbf"}
 """Families of kernels by the names of the option --kernel."""
 
+_OTHER_NAMES = {"gaussian": "rbf", "polynomial": "polynomial"}
 
-def kernels_named(names: str | Iterable[str]) -> tuple[KernelChoice, ...]:
-    """Return the kernels of some families, by the names "linear", "poly" and "rbf", in the order of `KERNELS`.
+
+GAMMA_FACTORS = (1.0, 1 / 4, 4.0)
+"""Multiples of the gammas of a given kernel that are tried, if a rule finds them."""
+
+KernelOption: TypeAlias = str | Kernel
+"""A family of kernels by its name, a text such as "Spectrum(3) on seq + RBF on rest", or a kernel."""
+
+
+def kernels_named(names: KernelOption | Iterable[KernelOption]) -> tuple[KernelChoice, ...]:
+    """Return the kernels that are asked for: families in the order of `KERNELS`, and then given kernels.
 
     Raises
     ------
-    ValueError
-        If there is no such name, or none is given.
+    ValueError, TypeError
+        If there is no such kernel, or none is given.
     """
-    asked = [names] if isinstance(names, str) else list(names)
-    families = {FAMILIES[check_choice("kernel", name, tuple(FAMILIES))] for name in asked}
-    if not families:
+    asked = [names] if isinstance(names, str | Kernel) else list(names)
+    if not asked:
         raise ValueError(f"kernel names no family of kernels: name some of {listing(list(FAMILIES), last='or')}")
-    return tuple(one for one in KERNELS if one.family in families)
+    family_of = FAMILIES | _OTHER_NAMES
+    families = {family_of[one] for one in asked if isinstance(one, str) and one in family_of}
+    given = [one for one in asked if not isinstance(one, str) or one not in family_of]
+    return (*(one for one in KERNELS if one.family in families), *given_kernels(given))
+
+
+def given_kernels(kernels: Iterable[KernelOption]) -> tuple[KernelChoice, ...]:
+    """Return the choices of given kernels, texts or objects."""
+    texts = {one if isinstance(one, str) else repr(one): one for one in kernels}
+    return tuple(
+        KernelChoice(text, factor, given=kernel, place=place)
+        for place, (text, one) in enumerate(texts.items())
+        for kernel in [as_kernel(one)]
+        for factor in (GAMMA_FACTORS if has_rules(kernel) else (1.0,))
+    )
 
 
 @dataclass(frozen=True)
@@ -168,13 +239,15 @@ class Cell:
     @property
     def place(self) -> str:
         """Where the cell is in the grid: its kernel, C, and gamma as a multiple of the usual value."""
-        if self.choice.is_linear:
+        if not self.choice.has_gamma:
             return self.setting
         return f"{self.setting}, gamma\u00a0=\u00a0{times_usual(self.choice.gamma_factor)}"
 
     def setting_with(self, kernel: Kernel) -> str:
         """The same with gamma's number in the kernel that it became, if that has one."""
         gamma = gamma_of(kernel)
+        if self.choice.given is not None and self.choice.gamma_factor != 1.0:
+            return self.place
         return self.setting if gamma is None else f"{self.setting}, gamma\u00a0=\u00a0{gamma:.3g}"
 
     @property

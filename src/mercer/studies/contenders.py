@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.data import Table
+from mercer.data import Data, Table
 from mercer.model_selection import n_validated, spread
+from mercer.studies.models import RowReader
 from mercer.studies.tables import TableEncoder
 
 Matrix: TypeAlias = Any
@@ -20,22 +21,44 @@ Matrix: TypeAlias = Any
 class Fold:
     """All rows, encoded by what was learnt from this fold's training rows alone, and which rows are for what.
 
-    `truth` is what all rows say: class numbers, or numbers.
+    `truth` is what all rows say: class numbers, or numbers. `cells` has the same rows as kernels on cells read them, by
+    the texts of these kernels.
     """
 
     X: Matrix
     truth: np.ndarray
     train: np.ndarray
     validation: np.ndarray
+    cells: Mapping[str, Data] = field(default_factory=dict)
+
+    def rows(self, kernel: str, numbers: np.ndarray) -> Any:
+        """Return some rows as a kernel of this family reads them."""
+        return self.cells[kernel].rows(numbers) if kernel in self.cells else self.X[numbers]
 
 
 def encoded_folds(
-    table: Table, truth: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], encoder: TableEncoder
+    table: Table,
+    truth: np.ndarray,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    encoder: TableEncoder,
+    readers: Mapping[str, RowReader] | None = None,
 ) -> list[Fold]:
-    """Encode the table again for each fold, with the parameters of the encoder."""
+    """Encode the table again for each fold, with the parameters of the encoder, and of the readers of cells."""
+    given = readers or {}
+    same = {text: one.unfitted().transform(table) for text, one in given.items() if not one.learns}
     return [
-        Fold(encoder.unfitted().fit(table.take(train)).transform(table), truth, train, validation)
+        Fold(
+            encoder.unfitted().fit(part).transform(table),
+            truth,
+            train,
+            validation,
+            {
+                text: same[text] if text in same else one.unfitted().fit(part).transform(table)
+                for text, one in given.items()
+            },
+        )
         for train, validation in splits
+        for part in [table.take(train)]
     ]
 
 
@@ -52,7 +75,8 @@ def part_of(fold: Fold, n_rows: int) -> Fold:
     train = spread(fold.train, fold.truth, n_rows)
     validation = spread(fold.validation, fold.truth, n_validated(n_rows))
     rows = np.union1d(train, validation)
-    return Fold(fold.X[rows], fold.truth[rows], np.searchsorted(rows, train), np.searchsorted(rows, validation))
+    cells = {text: one.rows(rows) for text, one in fold.cells.items()}
+    return Fold(fold.X[rows], fold.truth[rows], np.searchsorted(rows, train), np.searchsorted(rows, validation), cells)
 
 
 @dataclass(frozen=True)

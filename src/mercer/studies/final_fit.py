@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from mercer import solvers
 from mercer.certificates import Status
-from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
 from mercer.solvers import StageProgress, fit_progress
-from mercer.studies.candidates import Cell
+from mercer.studies.candidates import Cell, KernelChoice
 from mercer.studies.goal import Goal
 from mercer.studies.models import Model, TrainingSet
 from mercer.studies.report.numbers import duration
@@ -28,7 +27,7 @@ _FIRST_FIT = 0.7  # share of the time for final fits that the first one may take
 
 def final_fit(
     goal: Goal,
-    training: TrainingSet,
+    training_of: Callable[[KernelChoice], TrainingSet],
     search_result: SearchResult,
     tol: float,
     report: Callable[[StageProgress], object],
@@ -44,7 +43,8 @@ def final_fit(
     Parameters
     ----------
     goal : Goal
-    training : TrainingSet
+    training_of : callable
+        Returns the training rows as a kernel reads them.
     search_result : SearchResult
     tol : float
         KKT violation to which the machine is solved.
@@ -61,10 +61,11 @@ def final_fit(
         After Ctrl-C in the search and in the final fit, or twice in the final fit.
     """
     report(StageProgress("final fit"))
+    n_rows = len(training_of(search_result.best.choice).truth)
     seconds = budget.share(FINAL_FIT)
     if seconds is not None and search_result.stopped == NO_TIME:
         seconds = max(seconds, LAST_FIT)
-    search_result = _affordable(search_result, len(training.truth), seconds, budget)
+    search_result = _affordable(search_result, n_rows, seconds, budget)
     deadline, interrupted = Deadline(seconds), False
     fitted: list[tuple[Cell, Model, Gram]] = []
     for cell in _attempts(search_result):
@@ -75,9 +76,10 @@ def final_fit(
             left = LAST_FIT
         limits = solvers.Limits(tol=tol, max_seconds=left)
         control = solvers.Control(limits, lambda progress: report(fit_progress("final fit", progress)))
+        training = training_of(cell.choice)
         cache_policy = CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
         with control.interruption as interruption:
-            gram = Gram(cell.choice.kernel(training.X), as_data(training.X), cache_policy=cache_policy)
+            gram = Gram(cell.choice.kernel(training.X), training.data, cache_policy=cache_policy)
             fitted.append((cell, goal.fitted(training, gram, cell.C, cell.epsilon, control), gram))
         if interruption.insisted or (
             interruption.requested and (interrupted or search_result.stopped == "interrupted")
@@ -108,7 +110,7 @@ def final_fit(
     with control.interruption as interruption:
         if interrupted:
             interruption.request()
-        model = goal.finished(model, gram, training.truth, control, groups)
+        model = goal.finished(model, gram, training_of(cell.choice).truth, control, groups)
     if interruption.insisted or (interruption.requested and search_result.stopped == "interrupted"):
         raise KeyboardInterrupt
     if goal.has_probabilities and model.calibration is None and not interruption.requested:

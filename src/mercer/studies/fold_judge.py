@@ -67,15 +67,17 @@ class FoldJudge:
 
 
 class RowsOfFolds(TransformerMixin, BaseEstimator):
-    """Turns numbers of rows into the encoded rows of their fold.
+    """Turns numbers of rows into the rows of their fold, as a kernel reads them.
 
     Parameters
     ----------
     judge : FoldJudge
+    kernel : str, default=""
+        The kernel whose rows these are; by default the encoded rows.
     """
 
-    def __init__(self, judge: FoldJudge) -> None:
-        self.judge = judge
+    def __init__(self, judge: FoldJudge, kernel: str = "") -> None:
+        self.judge, self.kernel = judge, kernel
 
     def fit(self, X: npt.NDArray[np.int64], y: object = None) -> Self:
         """Do nothing: the rows are encoded already."""
@@ -87,4 +89,4 @@ class RowsOfFolds(TransformerMixin, BaseEstimator):
     def transform(self, X: npt.NDArray[np.int64]) -> Any:
         """Return the encoded rows, which are of one fold."""
         fold, rows = self.judge.within_fold(X)
-        return self.judge.folds[fold].X[rows]
+        return self.judge.folds[fold].rows(self.kernel, rows)

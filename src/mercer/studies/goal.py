@@ -23,7 +23,7 @@ from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Interval
 from mercer.solvers import Control, Interruption, Progress, most_steps
 from mercer.specs import LinearMachines, LinearSpec, LinearTask, MachineSpec, QuadraticSpec, train_linear
-from mercer.studies.candidates import Candidate, usual_gamma
+from mercer.studies.candidates import Candidate
 from mercer.studies.contenders import Fold
 from mercer.studies.machines import LinearMachine
 from mercer.studies.models import Model, TrainingSet
@@ -147,14 +147,14 @@ class Goal(ABC):
     def machine(
         self,
         candidate: Candidate,
+        kernel: Kernel,
         n_rows: int,
-        usual_gamma: float,
         *,
         tol: float,
         callback: Callable[[Progress], object] | None = None,
     ) -> Any:
-        """Return the estimator of a candidate, for so many training rows."""
-        kernel, C, epsilon = candidate.choice.kernel_at(usual_gamma), candidate.C, candidate.epsilon
+        """Return the estimator of a candidate with this kernel, for so many training rows."""
+        C, epsilon = candidate.C, candidate.epsilon
         if self.by_rows(kernel, n_rows):
             return LinearMachine(self, C=C, epsilon=epsilon, tol=tol, callback=callback)
         tube = {} if epsilon is None else {"epsilon": epsilon}
@@ -180,18 +180,19 @@ class Goal(ABC):
         interruption: Interruption | None = None,
     ) -> FoldAnswers:
         """Train a machine on the training rows of a fold, and ask it for the validation rows."""
-        X, n_rows = fold.X[fold.train], len(fold.train)
+        choice, n_rows = candidate.choice, len(fold.train)
+        rows = fold.rows(choice.family, fold.train)
         targets, unit = self.learnable(fold.truth, fold.train)
 
         def is_stopped(progress: Progress) -> bool:
             return interruption is not None and interruption.requested
 
-        machine = self.machine(candidate, n_rows, usual_gamma(X), tol=tol, callback=is_stopped)
+        machine = self.machine(candidate, choice.kernel(rows), n_rows, tol=tol, callback=is_stopped)
         machine.set_params(max_iter=most_steps(n_rows), max_seconds=max_seconds)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the study says which machines are not optimal
-            machine.fit(X, targets[fold.train])
-        values = unit(self.values_of(machine, fold.X[fold.validation]))
+            machine.fit(rows, targets[fold.train])
+        values = unit(self.values_of(machine, fold.rows(choice.family, fold.validation)))
         return FoldAnswers(values, self.scheme_of(machine), machine.certificate_.status is not Status.TIME_LIMIT)
 
     def rows_of_a_machine(self, n_rows: int) -> float:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
 from mercer.data import Table
+from mercer.kernels import as_kernel
 from mercer.model_selection import SealedTest, check_judging_numbers, spread
 from mercer.studies.arranged import Arranged, Arranger, Copies
+from mercer.studies.candidates import KERNELS, KernelChoice
 from mercer.studies.contenders import Matrix
 from mercer.studies.examination import Examination, examine
 from mercer.studies.goal import Goal
-from mercer.studies.models import TrainingSet, encode_training_rows
+from mercer.studies.models import (
+    RowReader,
+    TrainingSet,
+    cell_columns,
+    cell_kernel,
+    encode_training_rows,
+    named_columns,
+    reader_of_table,
+)
 from mercer.studies.sealing import folds_of, seal_rows
 from mercer.studies.tables import ColumnChoice, ColumnOptions, DateOrder, Labels, TableEncoder, Truth
 from mercer.studies.time_budget import EXAMINATION, TimeBudget
+from mercer.studies.word_kernels import word_kernels
 
 FOLD_BYTES = 2**30
 """Largest number of bytes of all encoded folds together."""
@@ -67,6 +79,10 @@ class Prepared:
         It has learnt nothing yet.
     training : TrainingSet
         The rows that are not sealed, encoded.
+    kernels : tuple of KernelChoice
+        The kernels to try. Given kernels have the names of the columns that they read.
+    of_cells : mapping of str to TrainingSet
+        The rows that are not sealed as kernels read their cells, by the texts of these kernels.
     """
 
     sealed: SealedTest
@@ -82,12 +98,24 @@ class Prepared:
     examination: Examination
     encoder: TableEncoder
     training: TrainingSet
+    kernels: tuple[KernelChoice, ...]
+    of_cells: Mapping[str, TrainingSet]
+
+    @property
+    def readers(self) -> dict[str, RowReader]:
+        """The readers of cells, by the texts of kernels; they have learnt nothing yet."""
+        return {text: cast(RowReader, one.encoder).unfitted() for text, one in self.of_cells.items()}
+
+    def training_of(self, choice: KernelChoice) -> TrainingSet:
+        """Return the rows that are not sealed as a kernel reads them."""
+        return self.of_cells.get(choice.family, self.training)
 
 
 def prepare(
     table: Table,
     target_truth: Truth,
     columns: ColumnOptions,
+    kernels: Sequence[KernelChoice] | None,
     split: SplitOptions,
     goal_of: Callable[[Truth, np.ndarray], Goal],
     budget: TimeBudget,
@@ -100,6 +128,8 @@ def prepare(
     target_truth : Truth
         The target.
     columns : ColumnOptions
+    kernels : sequence of KernelChoice or None
+        The kernels to try; by default the usual ones, and kernels of words on sequences.
     split : SplitOptions
     goal_of : callable
         Returns the goal from the targets of rows, and the rows that are predicted in the folds.
@@ -116,6 +146,7 @@ def prepare(
     if isinstance(target_truth, Labels):
         table = table.as_written(target)
     table = table.as_text(*columns.as_text)
+    columns = _with_cells(table, target, kernels or (), columns)
     sealed, arranged, column_choice = seal_rows(
         table,
         target_truth,
@@ -147,6 +178,15 @@ def prepare(
         table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
     )
     rest = used.take(sealed.rest)
+    if kernels is None:
+        kernels = (*word_kernels(rest, column_choice.kinds), *KERNELS)
+    kernels, readers = _readers(rest, kernels, encoder)
+    of_cells = {
+        text: encode_training_rows(
+            table.select([*reader.column_names, target]), target, goal.learn, rows=rest_rows, encoder=reader
+        )
+        for text, reader in readers.items()
+    }
     truth = column_choice.truth.values[sealed.rest]
     most = max(FEWEST_SEARCHED, FOLD_BYTES // _bytes_a_row(training.X, splits))
     searched = spread(np.arange(rest.n_rows), truth, most)
@@ -161,7 +201,8 @@ def prepare(
         )
     if not isinstance(target_truth, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
-    sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
+    for one in (training, *of_cells.values()):
+        sealed.check(partial(_transformed, one, used))
     return Prepared(
         sealed,
         arranged,
@@ -176,7 +217,39 @@ def prepare(
         examination,
         encoder,
         training,
+        kernels,
+        of_cells,
     )
+
+
+def _transformed(training: TrainingSet, used: Table, rows: np.ndarray) -> None:
+    """Encode rows, for the errors of cells that cannot be used."""
+    training.encoder.transform(used.take(rows))
+
+
+def _with_cells(table: Table, target: str, kernels: Sequence[KernelChoice], options: ColumnOptions) -> ColumnOptions:
+    """Return the options with the columns that kernels name: they are used, whatever they look like."""
+    kept, cells = [*options.keep], [*options.cells]
+    available = table.without([name for name in options.drop if name in table])
+    for choice in kernels:
+        kernel = None if choice.given is None else cell_kernel(choice.given, available, target)
+        if kernel is not None:
+            cells += cell_columns(kernel)
+            kept += [*named_columns(as_kernel(cast(Any, choice.given))), *cell_columns(kernel)]
+    return replace(options, keep=dict.fromkeys(kept), cells=dict.fromkeys(cells))
+
+
+def _readers(
+    rest: Table, kernels: Sequence[KernelChoice], encoder: TableEncoder
+) -> tuple[tuple[KernelChoice, ...], dict[str, RowReader]]:
+    """Return the kernels with the names of their columns, and the readers of those that read cells."""
+    choices, readers = list[KernelChoice](), dict[str, RowReader]()
+    for choice in kernels:
+        kernel = None if choice.given is None else cell_kernel(choice.given, rest, None)
+        choices.append(choice if kernel is None else replace(choice, given=kernel))
+        if kernel is not None and choice.family not in readers:
+            readers[choice.family] = reader_of_table(kernel, rest, encoder)
+    return tuple(choices), readers
 
 
 def _bytes_a_row(X: Matrix, splits: Sequence[Any]) -> int:

@@ -21,7 +21,7 @@ from mercer.model_selection import (
 )
 from mercer.solvers import StageProgress
 from mercer.studies.arranged import Copies
-from mercer.studies.candidates import KERNELS, kernels_named
+from mercer.studies.candidates import KernelOption, kernels_named
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import Fold, encoded_folds
 from mercer.studies.costs import ClassWeight, Cost
@@ -64,7 +64,7 @@ def study(
     test_size: float = 0.25,
     n_folds: int = 5,
     seed: int = 0,
-    kernel: str | Iterable[str] | None = None,
+    kernel: KernelOption | Iterable[KernelOption] | None = None,
     class_weight: ClassWeight | None = None,
     scoring: str | None = None,
     cost: Cost | None = None,
@@ -94,7 +94,7 @@ def study(
     budget, started = TimeBudget(max_seconds), datetime.now(UTC)
     clock, report = Clock(), progress or (lambda _: None)
     table = as_table(table)
-    kernels = KERNELS if kernel is None else kernels_named(kernel)
+    asked = None if kernel is None else kernels_named(kernel)
     check_number("tol", tol, above=0.0, finite=True)
     check_count("n_folds", n_folds, at_least=2)
     check_share(test_size)
@@ -105,10 +105,11 @@ def study(
     columns.check(table, target)
     goal_of = partial(_goal, class_weight=class_weight, scoring=scoring, cost=cost)
     split = SplitOptions(groups, time_column, copies, date_order, test_size, n_folds, seed)
-    rows = prepare(table, truth, columns, split, goal_of, budget)
-    sealed, arranged, goal = rows.sealed, rows.arranged, rows.goal
+    rows = prepare(table, truth, columns, asked, split, goal_of, budget)
+    sealed, arranged, goal, kernels = rows.sealed, rows.arranged, rows.goal, rows.kernels
     report(StageProgress("search"))
-    folds = encoded_folds(rows.rest.take(rows.searched), rows.truth[rows.searched], rows.splits, rows.encoder)
+    searched_rows = rows.rest.take(rows.searched), rows.truth[rows.searched]
+    folds = encoded_folds(*searched_rows, rows.splits, rows.encoder, rows.readers)
     goal.suit(folds[0].X)
     search_result = searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
     search_result = replace(search_result, n_in_folds=len(rows.searched))
@@ -122,7 +123,7 @@ def study(
     clock.lap("choosing the machines to compare with")
 
     units = None if arranged.units is None else arranged.units[sealed.rest]
-    model, search_result = final_fit(goal, rows.training, search_result, tol, report, budget, units)
+    model, search_result = final_fit(goal, rows.training_of, search_result, tol, report, budget, units)
     clock.lap("final fit and certificate")
 
     trained = [trained_svm(goal, search_result, model, clock.seconds["final fit and certificate"])]

@@ -120,9 +120,9 @@ def beyond_edges(
     if beyond is not None:
         candidates["C"] = [replace(best, C=beyond)]
         values_of_C.add(beyond)
-    gammas = {one.choice.gamma_factor for one in planned if one.choice.family == choice.family}
+    gammas = {one.choice.gamma_factor for one in planned if one.choice.simplicity == choice.simplicity}
     beyond = _next_value(gammas, choice.gamma_factor, STEP["gamma_factor"])
-    if choice.family == "rbf" and beyond is not None:
+    if choice.family != "polynomial" and choice.has_gamma and beyond is not None:
         moved = replace(choice, gamma_factor=beyond)
         candidates["gamma"] = [Candidate(moved, C, best.epsilon) for C in sorted(values_of_C)]
     if best.epsilon is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mercer.data import Table, TableError
 from mercer.model_selection import InTime, rows_enough
 from mercer.solvers import Interruption
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.classification import ToClassify
-from mercer.studies.contenders import Fold, encoded_folds
+from mercer.studies.contenders import encoded_folds
 from mercer.studies.preparation import Prepared
 from mercer.studies.sealing import folds_of
 from mercer.studies.search import SearchStopped, search
@@ -67,7 +68,7 @@ def repeated(
                 strata = arrangement.strata(truth, rows_enough(test_size, n_folds))
                 inner, outer = arrangement.arrangement.holdout(strata, test_size, seed + number)
                 splits = folds_of(arrangement.of(inner), truth.of(table, rows.rest_rows[inner]), n_folds, seed + number)
-                folds = encoded_folds(rows.rest.take(inner), rows.truth[inner], splits, rows.encoder)
+                folds = encoded_folds(rows.rest.take(inner), rows.truth[inner], splits, rows.encoder, rows.readers)
                 search_result = search(
                     folds,
                     goal,
@@ -79,8 +80,8 @@ def repeated(
                 ).best
             except (TableError, SearchStopped):  # too few rows of a class, or no time
                 break
-            (fold,) = encoded_folds(rows.rest, rows.truth, [(inner, outer)], rows.encoder)
-            fold = Fold(fold.X, fold.truth, inner, outer)
+            (fold,) = encoded_folds(rows.rest, rows.truth, [(inner, outer)], rows.encoder, rows.readers)
+            fold = replace(fold, train=inner, validation=outer)
             answers = goal.answers_on(
                 fold, search_result.candidate, tol=tol, max_seconds=deadline.seconds_left, interruption=interruption
             )

@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from mercer import KernelSearchCV, StoppedError
 from mercer.certificates import Status
 from mercer.data import Result, columns_of_rows
+from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Round, round_sizes
 from mercer.solvers import Interruption, Progress, StageProgress
 from mercer.studies.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, gamma_of, usual_gamma
@@ -224,6 +225,7 @@ class _Run:
         self.began, self.max_seconds = time.perf_counter(), max_seconds
         self.interruption, self.progress = interruption, progress
         self.gamma = float(np.mean([usual_gamma(fold.X[fold.train]) for fold in folds]))
+        self._given: dict[KernelChoice, Kernel] = {}
         self._said, self._said_at, self._due = StageProgress("search"), self.began, self.began
         self._n_tried = 0
 
@@ -247,7 +249,7 @@ class _Run:
 
         machine = self.goal.estimator(self.tol).set_params(callback=sign_of_life)
         self._linear = self.goal.machine(
-            Candidate(KernelChoice("linear"), 1.0), self.n_train, 1.0, tol=self.tol, callback=sign_of_life
+            Candidate(KernelChoice("linear"), 1.0), Linear(), self.n_train, tol=self.tol, callback=sign_of_life
         )
         left = None if self.max_seconds is None else max(0.0, self.max_seconds - (time.perf_counter() - self.began))
         search = KernelSearchCV(
@@ -283,10 +285,20 @@ class _Run:
         of_all = {"machine__C": candidate.C, **tube}
         if candidate.choice.is_linear and isinstance(self._linear, LinearMachine):
             return {"machine": self._linear, **of_all}
+        if candidate.choice.given is not None:
+            reads = candidate.choice.family if candidate.choice.family in self.folds[0].cells else ""
+            return {"rows__kernel": reads, "machine__kernel": self._kernel_given(candidate.choice), **of_all}
         kernel = candidate.choice.kernel_at(self.gamma)
         gamma = gamma_of(kernel)  # by itself, as kernels that differ in gamma alone are of one kind
         alone = {} if gamma is None else {"machine__kernel__gamma": gamma}
         return {"machine__kernel": replace(candidate.choice, gamma_factor=1.0).kernel_at(1.0), **alone, **of_all}
+
+    def _kernel_given(self, choice: KernelChoice) -> Kernel:
+        """Return a given kernel; its gammas are those of the first fold."""
+        if choice not in self._given:
+            first = self.folds[0]
+            self._given[choice] = choice.kernel(first.rows(choice.family, first.train))
+        return self._given[choice]
 
     def _cells(self, results: dict[str, Any], planned: Sequence[Candidate]) -> tuple[list[Cell], set[Candidate]]:
         """Return the cells of the candidates that were judged, and which of these were clearly worse than the best."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from mercer.data import Limits, TableError, check_callback, check_choice, check_count, check_seconds, warn_user
 from mercer.solvers import StageProgress, reported
 from mercer.studies.arranged import Copies
+from mercer.studies.candidates import KernelOption
 from mercer.studies.costs import ClassWeight, Cost, costs_of_file
 from mercer.studies.inputs import column_name, names_of, read_input, with_target, without_rare_classes
 from mercer.studies.ledger import SEALED_MODEL, Looks, earlier_folders, free_folder
@@ -56,7 +57,7 @@ def study(
     copies: Copies = "together",
     seed: int = 0,
     test_size: float = 0.25,
-    kernel: str | Iterable[str] | None = None,
+    kernel: KernelOption | Iterable[KernelOption] | None = None,
     class_weight: ClassWeight | None = None,
     rare: Literal["merge", "drop"] | None = None,
     cost: Cost | str | Path | None = None,
@@ -130,8 +131,10 @@ def study(
         Of the splits; all else is deterministic.
     test_size : float, default=0.25
         Share of the rows (or groups) to seal.
-    kernel : {"linear", "poly", "rbf"} or iterable of these, optional
-        Families of kernels to try; default all.
+    kernel : {"linear", "poly", "rbf"}, str, Kernel or iterable of these, optional
+        Kernels to try: families by their names, a text such as "Spectrum(3) on seq + RBF on rest", or a kernel such as
+        ``Tanimoto().on("fp")``. Of a text or a kernel, C and the gammas that it leaves open are chosen. By default all
+        families, and on columns of sequences kernels of words.
     class_weight : str or mapping, optional
         What each row of a class counts in training: "balanced" for n / (K n_k), a mapping from labels to weights, or
         text such as "sick=3,well=1". Without it rows count alike, but with the scores "balanced_accuracy" and "f1" the

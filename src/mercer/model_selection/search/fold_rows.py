@@ -253,6 +253,8 @@ def row_numbers(rows: Any) -> IndexArray:
 
 def _stacked(first: Any, second: Any) -> Any:
     """Stack two results of a transformer vertically."""
+    if isinstance(first, Data):
+        return first.followed_by(second)
     if sparse.issparse(first):
         return sparse.vstack([first, second], format="csr")
     return np.concatenate([np.asarray(first), np.asarray(second)])

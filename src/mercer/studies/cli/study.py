@@ -11,6 +11,7 @@ import click
 
 from mercer.studies.cli.files import read, say_written
 from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
+from mercer.studies.cli.kernel_option import KernelText
 from mercer.studies.cli.messages import Failure, say
 from mercer.studies.cli.options import (
     Integer,
@@ -65,9 +66,10 @@ _MORE_TIME = "give it more time with --max-seconds, or allow --kernel linear, to
 )
 @click.option(
     "--kernel",
-    type=click.Choice(["linear", "poly", "rbf"]),
+    type=KernelText(("linear", "poly", "rbf")),
     multiple=True,
-    help="Kernel to try; may be repeated  [default: all]",
+    help="Kernel to try, also a text such as 'Spectrum(3) on seq + RBF on rest'; may be repeated  [default: all three, "
+    "and kernels of words for sequences]",
 )
 @class_weight_option
 @rare_option

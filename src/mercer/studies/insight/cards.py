@@ -97,7 +97,7 @@ def row_cards(
     identifying = [name for name, why in out.items() if why.startswith(IDENTIFIER) or _all_differ(table, name)]
     names = list(dict.fromkeys([*([groups] if groups is not None else []), *identifying]))[:N_IDENTIFIERS]
     shown = [name for name in important if name in table and name not in names][:N_CELLS]
-    encoded = {rule.name for rule in model.encoder.rules_}
+    encoded = {*model.encoder.column_names}
     explained = [name for name in important if name in encoded][:N_EXPLAINED]
     place = {int(row): number for number, row in enumerate(wanted)}
     part, lines = table.take(wanted), table.line_numbers(wanted)

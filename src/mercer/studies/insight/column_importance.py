@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mercer.data import Table
 from mercer.model_selection import Interval, mean_interval
-from mercer.studies.insight.kernel_parts import KernelParts
-from mercer.studies.models import Model
+from mercer.studies.insight.kernel_parts import parts_of
+from mercer.studies.models import Model, RowReader
 from mercer.studies.time_budget import Deadline
 
 FloatArray = npt.NDArray[np.float64]
@@ -114,7 +114,7 @@ def column_importance(
     n_repeats = int(np.clip(BUDGET / (cost_of_row * part.n_rows), 1, REPEATS))
     n = int(min(part.n_rows, max(MIN_ROWS, BUDGET / (cost_of_row * n_repeats))))
     rows = np.sort(rng.permutation(part.n_rows)[:n])
-    parts = KernelParts(model, model.encoder.transform(part.take(rows)))
+    parts = parts_of(model, part.take(rows))
     values_of_all, units = parts.values(), None if groups is None else groups[rows]
     before, importance = costs(values_of_all, rows), []
     unseen = 0.0  # upper end for a change that no row has shown
@@ -135,8 +135,13 @@ def column_importance(
     return tuple(sorted(importance, key=lambda one: -one.increase.value))
 
 
-def _sets_of_columns(model: Model, together: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], npt.NDArray[np.int64]]:
-    """Return the encoded columns of each column, or set of columns that say the same."""
+def _sets_of_columns(model: Model, together: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
+    """Return what is shuffled for each column, or set of columns that say the same: encoded columns, or names."""
+    if isinstance(model.encoder, RowReader):
+        names_of = {name: names for names in together for name in names}
+        read = model.encoder.column_names
+        sets = [tuple(one for one in names_of.get(name, (name,)) if one in read) for name in read]
+        return {names: names for names in sets}
     places = {name: np.arange(place.start, place.stop) for name, place in encoded_columns(model).items()}
     set_of = {name: names for names in together for name in names}
     places_of: dict[tuple[str, ...], list[npt.NDArray[np.int64]]] = {}
@@ -147,7 +152,12 @@ def _sets_of_columns(model: Model, together: Iterable[tuple[str, ...]]) -> dict[
 
 
 def encoded_columns(model: Model) -> dict[str, slice]:
-    """Return where each column of the table is among the encoded ones; a sparse block is one column."""
+    """Return where each column of the table is among the encoded ones; a sparse block is one column.
+
+    The columns of a kernel that reads cells are counted.
+    """
+    if isinstance(model.encoder, RowReader):
+        return {name: slice(place, place + 1) for place, name in enumerate(model.encoder.column_names)}
     places_of, end = {}, 0
     for rule in model.encoder.rules_:
         begin, end = end, end + rule.n_features

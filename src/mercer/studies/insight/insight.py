@@ -21,7 +21,7 @@ from mercer.studies.insight.rows import (
     nearest_support_vectors,
     suspicious_rows,
 )
-from mercer.studies.models import Model
+from mercer.studies.models import Model, RowReader
 from mercer.studies.time_budget import COLUMNS, Deadline, TimeBudget
 
 N_DEPENDENCES = 3
@@ -206,6 +206,7 @@ def gather(
 
 def _dependences(model: Model, rest: Table, columns: Sequence[str], budget: TimeBudget) -> list[Dependence]:
     unique = [name for name, kind in model.encoder.kinds.items() if kind in ("text", "sequence")]  # cells hardly repeat
+    unique += model.encoder.cell_columns if isinstance(model.encoder, RowReader) else ()
     named = [name for name in columns if name != OTHER and name in rest and name not in unique][:N_DEPENDENCES]
     dependences, deadline = [], Deadline(budget.share(COLUMNS))
     for place, name in enumerate(named):

@@ -1,11 +1,12 @@
-"""Kernel values of a machine whose columns are shuffled one at a time, without computing the other columns again.
+"""Kernel values of a machine whose columns are shuffled one at a time.
 
-Inner products and squared lengths are sums over columns. So if one column is shuffled, its part of the sum moves to
-other rows, and the parts of all other columns stay.
+Inner products and squared lengths are sums over encoded columns. So if one column is shuffled, its part of the sum
+moves to other rows, and the parts of all other columns stay. A kernel that reads the cells itself is evaluated again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from mercer.data import CSR, Dense
+from mercer.data import CSR, Dense, Table
 from mercer.kernels import evaluate
-from mercer.studies.models import Model
+from mercer.studies.models import Model, RowReader
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -50,10 +51,7 @@ class KernelParts:
         assert isinstance(vectors, (Dense, CSR))
         self.vectors = vectors.array if isinstance(vectors, Dense) else vectors.matrix
         self.vector_squares = _squares(self.vectors)
-        m = model.support_vectors.n
-        self.beta = np.zeros((m, len(model.parts)))
-        for number, part in enumerate(model.parts):
-            np.add.at(self.beta[:, number], part.support, part.beta)
+        self.beta = _coefficients(model)
         self.biases = np.array([part.bias for part in model.parts])
         self.all_columns = _part(X, self.vectors)
 
@@ -85,6 +83,49 @@ class KernelParts:
 
     def _kernel_values(self, part: _Part) -> FloatArray:
         return evaluate(self.program, part.inner, part.squares, self.vector_squares)
+
+
+class CellParts:
+    """Decision values of a model whose kernel reads cells, with the cells of a column taken from other rows.
+
+    Parameters
+    ----------
+    model : Model
+    table : Table
+        The rows.
+    """
+
+    def __init__(self, model: Model, table: Table) -> None:
+        self.model, self.table, self.beta = model, table, _coefficients(model)
+
+    def values(self) -> FloatArray:
+        """Return the decision values, (n, number of machines)."""
+        return self.model.decision_values(self.table)
+
+    def values_shuffled(self, columns: Sequence[str], orders: npt.NDArray[np.int64]) -> list[FloatArray]:
+        """Return the decision values with these columns of each row taken from another row, for each of the orders."""
+        shuffled = [self.table.with_columns_of(self.table.take(order), columns) for order in orders]
+        return [self.model.decision_values(table) for table in shuffled]
+
+    def kernel_values(self) -> FloatArray:
+        """Return k(x, s) of each row x and support vector s."""
+        vectors = self.model.support_vectors
+        return self.model.kernel.block(self.model.encoded(self.table), vectors)
+
+
+def parts_of(model: Model, table: Table) -> KernelParts | CellParts:
+    """Return the kernel values of a model on the rows of a table."""
+    if isinstance(model.encoder, RowReader):
+        return CellParts(model, table)
+    return KernelParts(model, model.encoder.transform(table))
+
+
+def _coefficients(model: Model) -> FloatArray:
+    """Return the coefficient of each support vector in each machine."""
+    beta = np.zeros((model.support_vectors.n, len(model.parts)))
+    for number, part in enumerate(model.parts):
+        np.add.at(beta[:, number], part.support, part.beta)
+    return beta
 
 
 def _part(X: Any, vectors: Any) -> _Part:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import Table, as_data
-from mercer.studies.insight.kernel_parts import KernelParts
+from mercer.data import Table
+from mercer.studies.insight.kernel_parts import parts_of
 from mercer.studies.models import Model
 
 FloatArray = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ def influential_rows(model: Model, training: Table, seed: int = 0) -> tuple[Note
     if not len(model.support_rows):
         return ()
     sample = np.sort(np.random.default_rng(seed).permutation(training.n_rows)[:N_SAMPLE])
-    parts = KernelParts(model, model.encoder.transform(training.take(sample)))
+    parts = parts_of(model, training.take(sample))
     contributions = np.abs(parts.kernel_values()).mean(axis=0) * np.abs(parts.beta).sum(axis=1)
     shares = contributions / max(float(contributions.sum()), np.finfo(np.float64).tiny)
     most = np.argsort(-shares, kind="stable")[:N_SHOWN]
@@ -90,7 +90,7 @@ def nearest_support_vectors(model: Model, part: Table) -> npt.NDArray[np.int64]:
     if not len(model.support_rows):
         return np.zeros((part.n_rows, 0), dtype=np.int64)
     kernel, vectors = model.kernel, model.support_vectors
-    values = kernel.block(as_data(model.encoder.transform(part)), vectors)
+    values = kernel.block(model.encoded(part), vectors)
     distances = kernel.diag(vectors) - 2.0 * values  # k(x, x) is the same for all vectors
     nearest = np.argsort(distances, axis=1, kind="stable")[:, :N_NEAREST]
     return np.asarray(model.training.rows[model.support_rows[nearest]])

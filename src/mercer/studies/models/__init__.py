@@ -29,6 +29,7 @@ from mercer.studies.models.model_of_estimator import as_model as as_model
 from mercer.studies.models.model_of_estimator import encoded_rows as encoded_rows
 from mercer.studies.models.model_of_estimator import fit_model as fit_model
 from mercer.studies.models.refusals import ModelFileError as ModelFileError
+from mercer.studies.models.row_reader import RowReader as RowReader
 from mercer.studies.models.table_kernels import cell_columns as cell_columns
 from mercer.studies.models.table_kernels import cell_kernel as cell_kernel
 from mercer.studies.models.table_kernels import named_columns as named_columns

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from mercer.data import Result, TableError, as_data, as_table
+from mercer.data import Data, Result, Table, TableError, as_data, as_table
 from mercer.studies.models.model import Model
 from mercer.studies.models.row_reader import RowReader
 from mercer.studies.tables import Classes
@@ -119,12 +119,14 @@ def explain(
     >>> bool(abs(explanation.base[0] + explanation.contributions[0].sum() - 7.0) < 1e-3)
     True
     """
-    if isinstance(model.encoder, RowReader):
+    if isinstance(model.encoder, RowReader) and not model.encoder.of_table:
         raise TableError(
-            f"contributions are for machines on encoded columns, and {model.kernel!r} reads the cells itself",
+            f"contributions are for machines on the columns of a table, and {model.kernel!r} was trained on rows",
             "in Python, word_weights_ and score_variants of the machine say which words matter",
         )
     table = as_table(table)
+    if isinstance(model.encoder, RowReader):
+        return _of_cells(model, table, table if reference is None else as_table(reference), columns, seed)
     places = _places(model)
     n_columns = len(places)
     if columns is not None:
@@ -132,10 +134,10 @@ def explain(
     if not places:
         raise TableError("this model has no columns, so nothing can be said about them")
     X, R = model.encoder.transform(table), _reference(model, table, reference, seed)
-    outputs = _outputs(model, X)
+    outputs = _outputs(model, as_data(X))
     chosen = outputs.argmax(axis=1)
     rows = np.arange(table.n_rows)
-    is_linear, base = model.machine_spec.is_linear, _outputs(model, R).mean(axis=0)[chosen]
+    is_linear, base = model.machine_spec.is_linear, _outputs(model, as_data(R)).mean(axis=0)[chosen]
     if is_linear:
         contributions = _of_linear(model, X, R, places, chosen)
     else:
@@ -175,9 +177,33 @@ def _reference(model: Model, table: Any, reference: Any, seed: int) -> Matrix:
     return model.encoder.transform(rows)
 
 
-def _outputs(model: Model, X: Matrix) -> npt.NDArray[np.float64]:
+def _of_cells(model: Model, table: Table, reference: Table, columns: Collection[str] | None, seed: int) -> Explanation:
+    """Return the explanation of a machine whose kernel reads the cells of the columns."""
+    names = [name for name in model.encoder.column_names if columns is None or name in columns]
+    drawn = np.random.default_rng(seed).permutation(reference.n_rows)[:N_REFERENCE]
+    others = reference.take(np.sort(drawn)).select(model.encoder.column_names)
+    asked = table.select(model.encoder.column_names)
+    outputs, rows = _outputs(model, model.encoded(asked)), np.arange(table.n_rows)
+    chosen = outputs.argmax(axis=1)
+    contributions = np.empty((table.n_rows, len(names)))
+    for start in range(0, table.n_rows, max(1, BLOCK // others.n_rows)):
+        block = rows[start : start + max(1, BLOCK // others.n_rows)]
+        each, other = np.repeat(block, others.n_rows), np.tile(np.arange(others.n_rows), len(block))
+        one, two = asked.take(each), others.take(other)
+        for j, name in enumerate(names):
+            changed = _outputs(model, model.encoded(one.with_columns_of(two, [name])))[
+                np.arange(len(each)), chosen[each]
+            ]
+            contributions[block, j] = outputs[block, chosen[block]] - changed.reshape(len(block), -1).mean(axis=1)
+    base = _outputs(model, model.encoded(others)).mean(axis=0)[chosen]
+    output = outputs[rows, chosen]
+    adds_up = np.allclose(base + contributions.sum(axis=1), output, rtol=1e-9, atol=1e-9 * np.abs(output).max())
+    return Explanation(tuple(names), contributions, output, base, adds_up and columns is None)
+
+
+def _outputs(model: Model, data: Data) -> npt.NDArray[np.float64]:
     """Return what is explained, (n, number of classes), or (n, 1) for two classes and numbers."""
-    data, kind = as_data(X), model.prediction_kind
+    kind = model.prediction_kind
     values = model.machine_spec.values(model.kernel, data, model.support_vectors, *model.machines)
     if isinstance(kind, Classes) and kind.scheme == "ovo" and len(kind.labels) > 2:
         sums = np.zeros((len(values), len(kind.labels)))
@@ -194,7 +220,9 @@ def _of_linear(
 ) -> npt.NDArray[np.float64]:
     """Return the contributions to outputs that are linear in the features: exact, from the weights."""
     p = X.shape[1]
-    weights = _outputs(model, sparse.identity(p, format="csr")) - _outputs(model, sparse.csr_array((1, p)))
+    weights = _outputs(model, as_data(sparse.identity(p, format="csr"))) - _outputs(
+        model, as_data(sparse.csr_array((1, p)))
+    )
     means = np.asarray(R.mean(axis=0)).ravel()
     contributions = np.empty((X.shape[0], len(places)))
     for j, place in enumerate(places.values()):
@@ -215,6 +243,6 @@ def _replaced(
         parts = [X[each][:, : place.start], R[other][:, place], X[each][:, place.stop :]]
         dense = all(isinstance(part, np.ndarray) for part in parts)
         changed = np.hstack(parts) if dense else sparse.csr_array(sparse.hstack(parts))
-        outputs = _outputs(model, changed)[np.arange(len(each)), np.repeat(chosen[rows], n_reference)]
+        outputs = _outputs(model, as_data(changed))[np.arange(len(each)), np.repeat(chosen[rows], n_reference)]
         means[rows] = outputs.reshape(len(rows), n_reference).mean(axis=1)
     return means

@@ -212,7 +212,7 @@ class Model(Result, Predictor):
 
     def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
         """Return the decision values of all parts, (n, number of parts), in float64."""
-        return self._values(self._encoded(table))
+        return self._values(self.encoded(table))
 
     def _values(self, data: Data) -> npt.NDArray[np.float64]:
         return self.machine_spec.values(self.kernel, data, *self._machines_by_class)
@@ -290,7 +290,7 @@ class Model(Result, Predictor):
 
     def scores(self, table: Any) -> npt.NDArray[np.float64]:
         """Return the scores of each row: see `scores` of the model's `prediction_kind`."""
-        return self._scores(self._encoded(table))
+        return self._scores(self.encoded(table))
 
     def _scores(self, data: Data) -> npt.NDArray[np.float64]:
         return self._scores_of(self._values(data), data)
@@ -351,7 +351,7 @@ class Model(Result, Predictor):
             If the table has categories or sparse features that no training row has.
         """
         self._warn_of_unseen(table)
-        data = self._encoded(table)
+        data = self.encoded(table)
         if not self.machine_spec.is_sum or self.costs is not None:
             return self._answers(self._values(data), data)[0]
         prediction = self.prediction_kind.predict(self.kernel, data, *self._machines_by_class)
@@ -360,7 +360,7 @@ class Model(Result, Predictor):
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """Return the predictions and the scores that decide them; warns like `predict`."""
         self._warn_of_unseen(table)
-        data = self._encoded(table)
+        data = self.encoded(table)
         return self._answers(self._values(data), data)
 
     def _answers(self, values: npt.NDArray[np.float64], data: Data) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
@@ -387,7 +387,8 @@ class Model(Result, Predictor):
         factors = self.machine_spec.row_weights(by_class, targets, by_rest=by_rest)
         return factors if training.sample_weight is None else factors * training.sample_weight[rows]
 
-    def _encoded(self, table: Any) -> Data:
+    def encoded(self, table: Any) -> Data:
+        """Return the rows of a table or data frame as the kernel reads them."""
         if isinstance(self.encoder, TableEncoder):
             return as_data(self.encoder.transform(self._as_read(table)))
         if self.encoder.of_table:

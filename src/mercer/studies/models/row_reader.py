@@ -76,6 +76,11 @@ class RowReader:
         return self.encoder is not None
 
     @property
+    def learns(self) -> bool:
+        """Whether `fit` computes something from the rows."""
+        return self.encoder is not None and bool(self._numbers)
+
+    @property
     def missing(self) -> str:
         """What is done about missing cells: "error" or "impute"."""
         return "error" if self.encoder is None else self.encoder.missing
@@ -111,6 +116,11 @@ class RowReader:
         return (*self._texts, *(() if not self.rules_ else cast(TableEncoder, self.encoder).text_columns))
 
     @property
+    def cell_columns(self) -> tuple[str, ...]:
+        """The columns whose cells the kernel reads as strings or fingerprints."""
+        return self._texts
+
+    @property
     def number_columns(self) -> tuple[str, ...]:
         """The columns that must be read as numbers."""
         return () if not self.rules_ else cast(TableEncoder, self.encoder).number_columns
@@ -121,8 +131,14 @@ class RowReader:
 
     def fit(self, table: Any) -> Self:
         """Learn the encoding of the columns of numbers."""
-        if self.encoder is not None and self._numbers:
+        if self.encoder is not None and self.learns:
             self._refuse_absent(table)
+            if all(len(set(table[name][~table.missing(name)].tolist())) < 2 for name in self._numbers):
+                raise TableError(
+                    f"{self.kernel!r} reads {listing(self._numbers)} as numbers, and none of its cells differ from row "
+                    "to row",
+                    "leave that part of the kernel out, or name other columns",
+                )
             self.encoder.fit(table.select(self._numbers))
             self.constant_ = self.encoder.constant_
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -105,12 +106,18 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
         )
     if study.is_useful:
         next_steps.append(
-            ("Predict new rows:", f"mercer predict {shlex.quote(model)} NEW_TABLE.csv --out predictions.csv")
+            ("Predict new rows:", f"mercer predict {shlex.quote(model)} {_new_table(source)} --out predictions.csv")
         )
     next_steps.append(("Verify the certificate of the model:", f"mercer verify {shlex.quote(model)} {table}{labels}"))
     if command:
         next_steps.append(("Try other options by the folds alone, without another look:", f"{command} --keep-sealed"))
     return next_steps
+
+
+def _new_table(source: str) -> str:
+    """The name of a further file in the format of the table."""
+    suffixes = [one for one in Path(source).suffixes if one not in (".gz", ".bz2", ".xz")]
+    return f"NEW_TABLE{shlex.quote(suffixes[-1]) if suffixes else '.csv'}"
 
 
 def python_steps(study: Study) -> list[tuple[str, str]]:

@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mercer.data import listing
 from mercer.studies.candidates import times_usual
-from mercer.studies.models import open_atomically
+from mercer.studies.examination import Histogram
+from mercer.studies.models import RowReader, open_atomically
 from mercer.studies.report import (
     calibration,
     certificates,
@@ -25,6 +27,7 @@ from mercer.studies.report import (
     words,
 )
 from mercer.studies.report.numbers import quantity
+from mercer.studies.report.overview import caption
 from mercer.studies.report.printable import printable
 from mercer.studies.report.python_options import in_python
 from mercer.studies.result import Study
@@ -104,6 +107,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         tried_kernels=any(not cell.choice.is_linear for cell in study.search.cells),
         calibration=calibration,
         gamma=_gamma(study),
+        reads_cells=listing([*_read_as_cells(study)]) if _read_as_cells(study) else "",
         parts=_parts(study),
         columns=_columns(study),
         unfinished=any(cell.unfinished for cell in study.search.cells),
@@ -161,7 +165,10 @@ def _figures(study: Study) -> dict[str, Markup]:
 
 def _gamma(study: Study) -> str:
     """The chosen gamma, and how it compares with the usual one; "" for a kernel without gamma."""
-    value, factor = prose.gamma(study), study.search.best.choice.gamma_factor
+    value, choice = prose.gamma(study), study.search.best.choice
+    factor = choice.gamma_factor
+    if value is None and choice.given is not None and choice.has_gamma:
+        return f"each gamma that the kernel leaves open is {times_usual(factor)} for its columns"
     if value is None:
         return ""
     return f"gamma = {value:.3g} is {times_usual(factor)}"
@@ -185,7 +192,7 @@ def _parts(study: Study) -> list[dict[str, Any]]:
 def _columns(study: Study) -> list[tuple[str, str, str, str]]:
     """Name, kind, what became of it, and what stands in for missing cells, of each column used."""
     impute = study.column_choice.missing == "impute"
-    rows = []
+    rows = [(name, *of_cells, "0") for name, of_cells in _read_as_cells(study).items()]
     for rule in study.model.encoder.rules_:
         missing = study.column_choice.missing_cells.get(rule.name, 0)
         kind, made = _encoding(rule)
@@ -194,6 +201,25 @@ def _columns(study: Study) -> list[tuple[str, str, str, str]]:
             (rule.name, kind, made, f"{filled}, and marked in a column of its own" if rule.indicator else filled)
         )
     return rows
+
+
+def _read_as_cells(study: Study) -> dict[str, tuple[str, str]]:
+    """The kind of the columns that the kernel reads as they are, and what their cells in the training rows are."""
+    reader = study.model.encoder
+    if not isinstance(reader, RowReader):
+        return {}
+    encoded = {rule.name for rule in reader.rules_}
+    names = [name for name in reader.column_names if name not in encoded]
+    histograms = {one.name: one for one in study.examination.histograms}
+    return {name: _cells(histograms.get(name)) for name in names}
+
+
+def _cells(histogram: Histogram | None) -> tuple[str, str]:
+    """The kind of a column whose cells the kernel reads, and the sizes of these."""
+    if histogram is None or histogram.kind not in ("sequences", "text"):
+        return "cells", "read by the kernel as they are"
+    kind = "sequences" if histogram.kind == "sequences" else "free text"
+    return kind, f"read by the kernel as they are: {caption(histogram)}"
 
 
 def _encoding(rule: Rule) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from itertools import groupby
 from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.studies.boosting import BOOSTING, FEWEST_ROWS, MOST_CELLS
-from mercer.studies.candidates import Cell, gamma_of
+from mercer.studies.candidates import Cell, gamma_of, times_usual
 from mercer.studies.examination import Finding, Kind, Weight
 from mercer.studies.final_fit import has_learnt
 from mercer.studies.judging import Contender
@@ -128,6 +128,8 @@ def choice(study: Study) -> str:
     value = gamma(study)
     setting = [f"C = {best.C:g}"]
     setting += [] if value is None else [f"gamma = {value:.3g}"]
+    if best.choice.given is not None and best.choice.gamma_factor != 1.0:
+        setting.append(f"gamma = {times_usual(best.choice.gamma_factor)}")
     setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
     rank = "lowest" if study.goal.is_loss else "highest"
     judged = f"had the {rank} cross-validated {study.goal.figure_name} of {count(len(search.cells), 'candidate')}"
@@ -247,8 +249,9 @@ def _boosting(study: Study) -> str:
     if any(BOOSTING in cut for cut in study.cuts):
         return ""
     return (
-        f"Gradient boosting was not compared: it is trained on {FEWEST_ROWS} rows or more, without free text, with at "
-        f"most {MOST_CELLS / 1e6:g} million encoded cells (for more than two classes, times the number of classes)."
+        f"Gradient boosting was not compared: it is trained on {FEWEST_ROWS} rows or more, without free text and "
+        f"sequences, with at most {MOST_CELLS / 1e6:g} million encoded cells (for more than two classes, times the "
+        "number of classes)."
     )
 
 

@@ -29,6 +29,7 @@ from mercer.studies.tables.rules import CategoricalRule as CategoricalRule
 from mercer.studies.tables.rules import NumericRule as NumericRule
 from mercer.studies.tables.rules import Rule as Rule
 from mercer.studies.tables.sequences import SequenceRule as SequenceRule
+from mercer.studies.tables.sequences import are_nucleotides as are_nucleotides
 from mercer.studies.tables.sequences import is_sequences as is_sequences
 from mercer.studies.tables.target import MAX_CLASSES as MAX_CLASSES
 from mercer.studies.tables.target import Labels as Labels

@@ -14,6 +14,7 @@ from mercer.studies.tables.column_checks import IDENTIFIER, examine_text, suspic
 from mercer.studies.tables.date_text import DateKind, DateOrder
 from mercer.studies.tables.dates import refuse_other_cells
 from mercer.studies.tables.encoding import MAX_LEVELS, Kind, Missing, TableEncoder
+from mercer.studies.tables.free_text import is_free_text
 from mercer.studies.tables.kinds import find_kinds, note_of_levels
 from mercer.studies.tables.missing import (
     complete_rows,
@@ -245,6 +246,8 @@ def _chosen(
     options.check(table, target)
     drop, missing, deciding = set(options.drop), options.missing, table.take(deciding_rows)
     kinds, guesses = _kinds(deciding, target, options)
+    for name in (one for one in options.cells if not table.is_numeric(one)):  # what other machines read of them
+        kinds[name] = "text" if is_free_text(deciding[name]) else "sequence"
     identifiers = suspicious_columns(_candidates(deciding, target, options), {*options.keep, *kinds})
     left_out = dict.fromkeys(options.drop, "as asked") | identifiers
     left_out |= {name: _EMPTY for name in deciding.names if name not in left_out and deciding.missing(name).all()}

@@ -86,7 +86,8 @@ def find_kinds(
     if texts:
         notes.append(Note(f"{_hold(texts)} free text: the weights (TF-IDF) of its words are used", _otherwise(texts)))
     if sequences:
-        statement = f"{_hold(sequences)} sequences: the weights (TF-IDF) of their overlapping words are used"
+        statement = f"{_hold(sequences)} sequences{_letters(table, sequences)}: kernels of words compare them, "
+        statement += "and other machines read the weights (TF-IDF) of their overlapping words"
         notes.append(Note(statement, _otherwise(sequences)))
     return kinds, notes
 
@@ -110,6 +111,14 @@ def note_of_levels(table: Table, names: Iterable[str], kinds: Mapping[str, Kind]
             Note(statement + "indicator each, and the others none", f"max_levels={max(cut.values())} keeps all")
         )
     return notes
+
+
+def _letters(table: Table, names: Collection[str]) -> str:
+    """Return the lengths of sequences and their letters, in words."""
+    cells = [cell.strip().upper() for name in names for cell in table[name] if cell]
+    lengths, letters = {len(cell) for cell in cells}, "".join(sorted(frozenset().union(*cells)))
+    length = f"{min(lengths):,}" if len(lengths) == 1 else f"{min(lengths):,} to {max(lengths):,}"
+    return f" of {length} letters {letters}"
 
 
 def _hold(names: Collection[str]) -> str:
