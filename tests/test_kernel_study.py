@@ -118,11 +118,11 @@ def test_kernels_are_asked_for_by_name_text_or_object():
 
 def test_gammas_that_a_rule_finds_are_multiplied():
     asked = 2 * Spectrum(2).on("a") + RBF().on("x") * RBF(gamma=3.0).on("z")
-    found = 2 * Spectrum(2).on("a") + RBF(gamma=0.5).on("x") * RBF(gamma=3.0).on("z")
+    resolved = 2 * Spectrum(2).on("a") + RBF(gamma=0.5).on("x") * RBF(gamma=3.0).on("z")
     assert has_rules(asked)
-    assert not has_rules(found)
+    assert not has_rules(resolved)
     expected = 2 * Spectrum(2).on("a") + RBF(gamma=2.0).on("x") * RBF(gamma=3.0).on("z")
-    assert times_rules(found, asked, 4.0) == expected
+    assert times_rules(resolved, asked, 4.0) == expected
 
 
 @pytest.mark.parametrize(

@@ -229,14 +229,14 @@ def _transformed(training: TrainingSet, used: Table, rows: np.ndarray) -> None:
 
 def _with_cells(table: Table, target: str, kernels: Sequence[KernelChoice], options: ColumnOptions) -> ColumnOptions:
     """Return the options with the columns that kernels name: they are used, whatever they look like."""
-    kept, cells = [*options.keep], [*options.cells]
+    named, cells = [*options.keep], [*options.cells]
     available = table.without([name for name in options.drop if name in table])
     for choice in kernels:
         kernel = None if choice.given is None else cell_kernel(choice.given, available, target)
         if kernel is not None:
             cells += cell_columns(kernel)
-            kept += [*named_columns(as_kernel(cast(Any, choice.given))), *cell_columns(kernel)]
-    return replace(options, keep=dict.fromkeys(kept), cells=dict.fromkeys(cells))
+            named += [*named_columns(as_kernel(cast(Any, choice.given))), *cell_columns(kernel)]
+    return replace(options, keep=dict.fromkeys(named), cells=dict.fromkeys(cells))
 
 
 def _readers(
