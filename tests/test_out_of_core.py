@@ -514,7 +514,9 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
             "--probability means nothing with --linear: the models of --machine linear-logistic",
         ),
         (("--linear", "--missing", "drop"), "--missing drop means nothing with --linear"),
-        (("--memory", "9MB"), "--cluster, --memory, --cache and --scale are for --linear"),
+        (("--cache", "folder"), "--cache and --scale are for --linear or --memory"),
+        (("--memory", "9MB", "--machine", "nu-svc"), "--machine nu-svc needs its rows in memory: leave --memory out"),
+        (("--memory", "9MB", "--probability"), "--probability means nothing with --memory"),
         (("--linear", "--machine", "svc"), "--machine svc needs its rows in memory: leave --linear out, or train"),
         (("--linear", "--multi-class", "joint"), "--linear trains several classes by --multi-class ovr"),
         (

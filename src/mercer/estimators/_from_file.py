@@ -1,4 +1,4 @@
-"""Linear machines that are also trained on files: their face, and what they remember of the file."""
+"""Machines that are also trained on files: their face, and what they remember of the file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import narwhals as nw
 
@@ -57,30 +57,180 @@ class TrainingFile:
     scale: float = 1.0
 
 
-class FitsFiles(TrainedLinearMachine):
-    """A linear machine that is also trained on files."""
+class ReadsFiles:
+    """A machine that is also trained on files: `fit_file`, and what it remembers of the file."""
 
     encoder_: TableEncoder | None
     training_file_: TrainingFile
-    spec_: Any
-    _task: Literal["classification", "regression"]
+    _task: ClassVar[Literal["classification", "regression"]]
     class_weight: Any = None
-
-    def _hold(self, *about: Any) -> None:
-        self._forget_file()
-        super()._hold(*about)
 
     def _forget_file(self) -> None:
         """Remove what an earlier `fit_file` has set."""
         for name in ("encoder_", "training_file_"):
             self.__dict__.pop(name, None)
 
-    def _values(self, X: Any) -> FloatArray:
-        """Return the decision values; a data frame is encoded first if the machine was trained on a table in a file."""
+    def _encoded(self, X: Any) -> Any:
+        """Return a data frame encoded as the file of the training was; other rows unchanged."""
         encoder = self.__dict__.get("encoder_")
         if encoder is not None and isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
-            X = encoder.transform(X)
-        return super()._values(X)
+            return encoder.transform(X)
+        return X
+
+    def fit_file(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        target: str | None = None,
+        memory: str | int = "500MB",
+        cache: str | Path | None = None,
+        sample_weight: str | None = None,
+        drop: Names = (),
+        categorical: Names = (),
+        scale: bool = False,
+        scale_target: bool = False,
+        missing: Literal["error", "impute"] = "impute",
+        max_levels: int = 10_000,
+        format: Literal["csv", "tsv", "parquet", "svmlight"] | None = None,
+        sep: str | None = None,
+        decimal: Literal[".", ","] | None = None,
+        encoding: str | None = None,
+        na: Sequence[str] = (),
+        limits: Literal["value", "half"] | None = None,
+        merge: Names = (),
+        zero_based: bool = False,
+        progress: OnProgress | None = None,
+        cluster: Any = None,
+    ) -> Self:
+        """Train the machine on a file, which may be much larger than memory.
+
+        The file is parsed once into a folder of blocks of numbers. The solver then reads the blocks as often as it
+        needs, with the same steps and to the same certified gap as `fit` on the encoded table. If the process is
+        killed, the same call continues from the blocks and the last checkpoint that are complete. A kernel machine has
+        its support vectors in memory, and visits all other rows in passes; it has no checkpoint.
+
+        Parameters
+        ----------
+        path : str, Path or list of these
+            A delimited file (.csv, .tsv, also compressed), a Parquet file, or svmlight. Several files with the same
+            columns in the same order are one table.
+        target : str, optional
+            Column of the labels or targets; svmlight needs none.
+        memory : str or int, default="500MB"
+            Memory for the fit, beside the interpreter and its libraries: text such as "500MB" or "2GiB", or a number
+            of bytes, at least 1 MB.
+        cache : str or Path, optional
+            Folder for blocks and checkpoints, by default the path with ".blocks" appended; with several files, one
+            folder in it for each. It needs 1 to 8 bytes for
+            each cell, and 8 bytes for each row. It is kept, so that other fits on the file need not parse it; delete it
+            to free the space. If a row group of a Parquet file exceeds the memory, its cells are in temporary files
+            there while it is parsed.
+        sample_weight : str, optional
+            Column of the weights of the rows, >= 0; it is not a feature then.
+        drop, categorical : sequence of str
+            Columns that are not used; columns whose numbers are categories. Columns of text are categories, too.
+        scale : bool, default=False
+            Whether columns of numbers are standardised, and columns with one value only are left out. By default
+            numbers are used as they are in the file. svmlight is never scaled.
+        scale_target : bool, default=False
+            Regression only: whether the targets are standardised, so that C and epsilon are relative to their spread.
+            Predictions, `coef_` and `intercept_` are in the unit of the targets nevertheless.
+        missing : {"impute", "error"}, default="impute"
+            "impute" fills a missing number with the median of its column, and a missing category with the most frequent
+            one. If 5 % of the cells of a column are missing or more, a column of its own says which.
+        max_levels : int, default=10000
+            Largest number of categories of a column that get an indicator, the most frequent ones.
+        format, sep, decimal, encoding, na, limits, merge
+            How the file is read: see :func:`mercer.studies.models.read_table`. By default its first rows tell.
+        zero_based : bool, default=False
+            Whether an svmlight file counts features from 0, as in :func:`mercer.load_libsvm_data`.
+        progress : callable, optional
+            Called with a :class:`mercer.solvers.StageProgress`, which has an estimate of the time left.
+        cluster : str or distributed.Client, optional
+            For linear machines: the address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or a client. The
+            workers of the cluster then parse the files, one file at a time each, and hold the rows in their memory:
+            only sums over rows pass through this process. Files and folders of blocks must be on a disk that the
+            workers see under the same path. The result does not depend on the number of workers. It needs
+            `mercer[dask]`.
+
+        Returns
+        -------
+        self
+            With the attributes that `fit` sets, and with `encoder_`, which encodes tables as the file was encoded.
+            `predict` and `decision_function` do so with data frames whose columns have the names of the file; arrays
+            must hold encoded rows, as ``encoder_.transform(table)`` returns them. It is None for svmlight.
+            `training_file_` says what the file was; :func:`mercer.studies.models.model_of_file` makes a model of the
+            machine, to be saved.
+
+        Raises
+        ------
+        TableError
+            If a line is invalid (the message has its number and its first byte), or if the columns or the folder cannot
+            be used. Finished blocks are kept: mend the line, and parsing begins again. If a page of a Parquet file
+            does not fit into the memory; nothing was parsed then. If the different texts of categories and classes
+            take more than a quarter of the memory.
+        ValueError
+            For an invalid parameter.
+        TypeError
+            If `path` is no path, or `target` or `sample_weight` is not the name of a column.
+        MemoryError
+            If the support vectors of a kernel machine do not fit into the memory; the message says what they need.
+        ClusterError
+            If the workers cannot finish: the message says why. The last checkpoint is kept, and the same call goes on.
+        OSError
+            If the file cannot be read, or the disk is full. The last complete checkpoint is kept.
+        KeyboardInterrupt
+            For Ctrl-C while the file is parsed. While the solver works, Ctrl-C ends the fit with a machine whose
+            certificate says how far it is from the optimum.
+
+        Notes
+        -----
+        Parsing reads 10 to 100 MB per second. The solver begins at the optimum for a sample of the blocks that
+        fits into memory. Each of its steps, usually 2 to 6, then reads all blocks twice. If the encoded table fits into
+        a third of the budget, it is in memory, and the solver is that of `fit`. For a kernel machine, it must fit into
+        a sixth; otherwise a few passes compute the decision values of all rows, which is the number of rows times the
+        number of support vectors in kernel values for each pass.
+        """
+        from mercer.studies.fit_file import fit_file
+
+        return fit_file(
+            self,
+            path,
+            target=target,
+            memory=memory,
+            cache=cache,
+            sample_weight=sample_weight,
+            drop=drop,
+            categorical=categorical,
+            scale=scale,
+            scale_target=scale_target,
+            missing=missing,
+            max_levels=max_levels,
+            format=format,
+            sep=sep,
+            decimal=decimal,
+            encoding=encoding,
+            na=na,
+            limits=limits,
+            merge=merge,
+            zero_based=zero_based,
+            progress=progress,
+            cluster=cluster,
+        )
+
+
+class FitsFiles(ReadsFiles, TrainedLinearMachine):
+    """A linear machine that is also trained on files."""
+
+    spec_: Any
+
+    def _hold(self, *about: Any) -> None:
+        self._forget_file()
+        super()._hold(*about)
+
+    def _values(self, X: Any) -> FloatArray:
+        """Return the decision values; a data frame is encoded first if the machine was trained on a table in a file."""
+        return super()._values(self._encoded(X))
 
     @abstractmethod
     def _asked(self) -> LinearSpec:
@@ -137,138 +287,3 @@ class FitsFiles(TrainedLinearMachine):
         self._used_rows, self._sparse = slice(None), problems[0].rows.is_sparse
         self._store(problems, LinearSolutions(solutions), LinearTable(None, 0))
         self._warn()
-
-    def fit_file(
-        self,
-        path: str | Path | Sequence[str | Path],
-        *,
-        target: str | None = None,
-        memory: str | int = "500MB",
-        cache: str | Path | None = None,
-        sample_weight: str | None = None,
-        drop: Names = (),
-        categorical: Names = (),
-        scale: bool = False,
-        scale_target: bool = False,
-        missing: Literal["error", "impute"] = "impute",
-        max_levels: int = 10_000,
-        format: Literal["csv", "tsv", "parquet", "svmlight"] | None = None,
-        sep: str | None = None,
-        decimal: Literal[".", ","] | None = None,
-        encoding: str | None = None,
-        na: Sequence[str] = (),
-        limits: Literal["value", "half"] | None = None,
-        merge: Names = (),
-        zero_based: bool = False,
-        progress: OnProgress | None = None,
-        cluster: Any = None,
-    ) -> Self:
-        """Train the machine on a file, which may be much larger than memory.
-
-        The file is parsed once into a folder of blocks of numbers. The solver then reads the blocks as often as it
-        needs, with the same steps and to the same certified gap as `fit` on the encoded table. If the process is
-        killed, the same call continues from the blocks and the last checkpoint that are complete.
-
-        Parameters
-        ----------
-        path : str, Path or list of these
-            A delimited file (.csv, .tsv, also compressed), a Parquet file, or svmlight. Several files with the same
-            columns in the same order are one table.
-        target : str, optional
-            Column of the labels or targets; svmlight needs none.
-        memory : str or int, default="500MB"
-            Memory for the fit, beside the interpreter and its libraries: text such as "500MB" or "2GiB", or a number
-            of bytes, at least 1 MB.
-        cache : str or Path, optional
-            Folder for blocks and checkpoints, by default the path with ".blocks" appended; with several files, one
-            folder in it for each. It needs 1 to 8 bytes for
-            each cell, and 8 bytes for each row. It is kept, so that other fits on the file need not parse it; delete it
-            to free the space. If a row group of a Parquet file exceeds the memory, its cells are in temporary files
-            there while it is parsed.
-        sample_weight : str, optional
-            Column of the weights of the rows, >= 0; it is not a feature then.
-        drop, categorical : sequence of str
-            Columns that are not used; columns whose numbers are categories. Columns of text are categories, too.
-        scale : bool, default=False
-            Whether columns of numbers are standardised, and columns with one value only are left out. By default
-            numbers are used as they are in the file. svmlight is never scaled.
-        scale_target : bool, default=False
-            Regression only: whether the targets are standardised, so that C and epsilon are relative to their spread.
-            Predictions, `coef_` and `intercept_` are in the unit of the targets nevertheless.
-        missing : {"impute", "error"}, default="impute"
-            "impute" fills a missing number with the median of its column, and a missing category with the most frequent
-            one. If 5 % of the cells of a column are missing or more, a column of its own says which.
-        max_levels : int, default=10000
-            Largest number of categories of a column that get an indicator, the most frequent ones.
-        format, sep, decimal, encoding, na, limits, merge
-            How the file is read: see :func:`mercer.studies.models.read_table`. By default its first rows tell.
-        zero_based : bool, default=False
-            Whether an svmlight file counts features from 0, as in :func:`mercer.load_libsvm_data`.
-        progress : callable, optional
-            Called with a :class:`mercer.solvers.StageProgress`, which has an estimate of the time left.
-        cluster : str or distributed.Client, optional
-            Address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or a client. The workers of the cluster then
-            parse the files, one file at a time each, and hold the rows in their memory: only sums over rows pass
-            through this process. Files and folders of blocks must be on a disk that the workers see under the same
-            path. The result does not depend on the number of workers. It needs `mercer[dask]`.
-
-        Returns
-        -------
-        self
-            With the attributes that `fit` sets, and with `encoder_`, which encodes tables as the file was encoded.
-            `predict` and `decision_function` do so with data frames whose columns have the names of the file; arrays
-            must hold encoded rows, as ``encoder_.transform(table)`` returns them. It is None for svmlight.
-            `training_file_` says what the file was; :func:`mercer.studies.models.model_of_file` makes a model of the
-            machine, to be saved.
-
-        Raises
-        ------
-        TableError
-            If a line is invalid (the message has its number and its first byte), or if the columns or the folder cannot
-            be used. Finished blocks are kept: mend the line, and parsing begins again. If a page of a Parquet file
-            does not fit into the memory; nothing was parsed then. If the different texts of categories and classes
-            take more than a quarter of the memory.
-        ValueError
-            For an invalid parameter.
-        TypeError
-            If `path` is no path, or `target` or `sample_weight` is not the name of a column.
-        ClusterError
-            If the workers cannot finish: the message says why. The last checkpoint is kept, and the same call goes on.
-        OSError
-            If the file cannot be read, or the disk is full. The last complete checkpoint is kept.
-        KeyboardInterrupt
-            For Ctrl-C while the file is parsed. While the solver works, Ctrl-C ends the fit with a machine whose
-            certificate says how far it is from the optimum.
-
-        Notes
-        -----
-        Parsing reads 10 to 100 MB per second. The solver begins at the optimum for a sample of the blocks that
-        fits into memory. Each of its steps, usually 2 to 6, then reads all blocks twice. If the encoded table fits into
-        a third of the budget, it is in memory, and the solver is that of `fit`.
-        """
-        from mercer.studies.fit_file import fit_file
-
-        return fit_file(
-            self,
-            path,
-            target=target,
-            memory=memory,
-            cache=cache,
-            sample_weight=sample_weight,
-            drop=drop,
-            categorical=categorical,
-            scale=scale,
-            scale_target=scale_target,
-            missing=missing,
-            max_levels=max_levels,
-            format=format,
-            sep=sep,
-            decimal=decimal,
-            encoding=encoding,
-            na=na,
-            limits=limits,
-            merge=merge,
-            zero_based=zero_based,
-            progress=progress,
-            cluster=cluster,
-        )

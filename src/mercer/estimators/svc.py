@@ -13,6 +13,7 @@ from mercer.approximate import Way
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice
 from mercer.estimators._approximate import ApproximatesClasses
+from mercer.estimators._kernel_from_file import FitsKernelFiles
 from mercer.estimators._labels import Labels, check_classes, class_numbers
 from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
 from mercer.estimators._validation import check_penalty
@@ -24,7 +25,7 @@ from mercer.solvers import Progress
 _LOSSES = ("hinge", "squared_hinge")
 
 
-class SVC(ApproximatesClasses, ChangesRows):
+class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
     """Support vector classifier, solved exactly and certified.
 
     **Solves** for each pair of classes, with y_i = +1 or -1,
@@ -236,6 +237,7 @@ class SVC(ApproximatesClasses, ChangesRows):
     """
 
     _schemes = (*training.SCHEMES, training.JOINT)
+    _task = "classification"
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice, check_number
 from mercer.estimators._approximate import ApproximatesOneMachine
 from mercer.estimators._dual import VectorRegressor
+from mercer.estimators._kernel_from_file import FitsKernelFiles
 from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
 from mercer.estimators._validation import check_finite_penalty, check_targets
 from mercer.gram import Gram
@@ -23,7 +24,7 @@ from mercer.solvers import Progress
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-class SVR(ApproximatesOneMachine, ChangesRows, VectorRegressor):
+class SVR(FitsKernelFiles, ApproximatesOneMachine, ChangesRows, VectorRegressor):
     """Support vector regression with the epsilon-insensitive loss, solved exactly and certified.
 
     **Solves**
@@ -121,6 +122,8 @@ class SVR(ApproximatesOneMachine, ChangesRows, VectorRegressor):
     >>> str(machine.certificate_.status), round(machine.score(X, y), 2)
     ('optimal', 0.67)
     """
+
+    _task = "regression"
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from mercer.multiclass.calibration import calibration_inputs as calibration_inpu
 from mercer.multiclass.coefficients import Coefficients as Coefficients
 from mercer.multiclass.coefficients import Entries as Entries
 from mercer.multiclass.coefficients import PairCoefficients as PairCoefficients
+from mercer.multiclass.coefficients import columns_of as columns_of
 from mercer.multiclass.coefficients import table_of as table_of
 from mercer.multiclass.cross_fitting import N_FOLDS as N_FOLDS
 from mercer.multiclass.cross_fitting import cross_fitted as cross_fitted

@@ -1,10 +1,11 @@
-"""The training of linear machines on files that are larger than memory."""
+"""The training of machines on files that are larger than memory."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -17,10 +18,11 @@ from mercer._typing import FloatArray
 from mercer.certificates import Status
 from mercer.cluster import ClusterError, workers_of
 from mercer.data import check_choice, check_count, check_flag
-from mercer.estimators._from_file import FitsFiles, TrainingFile
+from mercer.estimators._from_file import FitsFiles, ReadsFiles, TrainingFile
+from mercer.estimators._kernel_from_file import FitsKernelFiles
 from mercer.estimators._labels import Labels, labels_of_sums
 from mercer.estimators._linear_training import LinearSolutions
-from mercer.gram.rows import PlacedRows, ZeroNumbers
+from mercer.gram.rows import PlacedRows, TableRows, ZeroNumbers
 from mercer.solvers import Control, Progress, StageProgress
 from mercer.solvers.rows import (
     LinearPoint,
@@ -49,7 +51,7 @@ _PAUSE = 0.1  # seconds between two reports of blocks that were read
 
 OnProgress: TypeAlias = Callable[[StageProgress], object]
 Names: TypeAlias = Collection[str]
-Machine = TypeVar("Machine", bound=FitsFiles)
+Machine = TypeVar("Machine", bound=ReadsFiles)
 
 
 def fit_file(
@@ -77,8 +79,12 @@ def fit_file(
     progress: OnProgress | None,
     cluster: Any,
 ) -> Machine:
-    """Train a linear machine on a file; see `fit_file` of the estimators, which hand over to this function."""
-    spec, control = machine._asked(), machine._control()
+    """Train a machine on a file; see `fit_file` of the estimators, which hand over to this function."""
+    assert isinstance(machine, (FitsFiles, FitsKernelFiles))
+    spec: Any = machine._asked() if isinstance(machine, FitsFiles) else machine._machine_spec()
+    control = machine._control()
+    if cluster is not None and isinstance(machine, FitsKernelFiles):
+        raise ValueError("cluster= is for linear machines: leave it out, and the support vectors are in memory here.")
     budget = Budget.of("memory", memory)
     check_choice("missing", missing, ("error", "impute"))
     check_flag("scale", scale)
@@ -133,17 +139,30 @@ def fit_file(
         label_of: FloatArray | Quantity = quantity
         if machine._task == "classification":
             labels, label_of = _labels_of(blocks, machine.class_weight)
+            if blocks.identity["options"].get("booleans") and labels.classes.tolist() == ["False", "True"]:
+                labels = labels._replace(classes=np.array([False, True]))
+        share = budget.rows if isinstance(machine, FitsFiles) else budget.rows // 2  # solvers of kernels need more
         rows: LinearRows
-        if workers is None:
-            rows = rows_of_cache(blocks, learnt, label_of, budget.rows, reports.read)
-        else:
+        if workers is not None:
             rows = placed_rows(workers, blocks, learnt, label_of)
-        problems = machine._problems(spec, rows, labels)
-        about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
-        about["target"] = [quantity.centre, quantity.scale]
-        about["class_weight"] = None if labels is None else labels.class_weight.tolist()
-        checkpoints = Checkpoints(blocks.folder, about, rows)
-        solutions = _solve_on_file(machine, problems, reports.following(control), checkpoints, budget.solver)
+        elif scale_target and isinstance(machine, FitsKernelFiles):  # a solution in memory has one unit of targets
+            rows = FileRows(blocks, learnt, label_of, share, reports.read)
+        else:
+            rows = rows_of_cache(blocks, learnt, label_of, share, reports.read)
+        if isinstance(machine, FitsFiles):
+            problems = machine._problems(spec, rows, labels)
+            about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
+            about["target"] = [quantity.centre, quantity.scale]
+            about["class_weight"] = None if labels is None else labels.class_weight.tolist()
+            checkpoints = Checkpoints(blocks.folder, about, rows)
+            solutions = _solve_on_file(machine, problems, reports.following(control), checkpoints, budget.solver)
+        elif isinstance(rows, TableRows):
+            reports.begin("solve")
+            _fit_in_memory(machine, rows, labels, budget.solver)
+        else:
+            left = budget.rows - rows.memory_bytes, budget.solver
+            machine._train_on_file(rows, labels, reports.following(control, "violation"), *left)
+            machine._rescale(quantity.centre, quantity.scale)
     reports.end()
     file = TrainingFile(
         blocks.layout.target,
@@ -154,16 +173,27 @@ def fit_file(
         quantity.centre,
         quantity.scale,
     )
-    if (
-        labels is not None
-        and blocks.identity["options"].get("booleans")
-        and labels.classes.tolist() == ["False", "True"]
-    ):
-        labels = labels._replace(classes=np.array([False, True]))
-    machine._store_file_fit(spec, rows.p, labels, problems, solutions, learnt.encoder, file)
-    if isinstance(rows, PlacedRows):
-        rows.release()
+    if isinstance(machine, FitsFiles):
+        machine._store_file_fit(spec, rows.p, labels, problems, solutions, learnt.encoder, file)
+        if isinstance(rows, PlacedRows):
+            rows.release()
+    else:
+        machine.encoder_, machine.training_file_ = learnt.encoder, file
     return machine
+
+
+def _fit_in_memory(machine: FitsKernelFiles, rows: TableRows, labels: Labels | None, memory: int) -> None:
+    """Train the machine on a table that fits into memory, by `fit`, with so many bytes for the solver."""
+    fit: Any = machine.fit
+    y = rows.labels if labels is None else labels.classes[np.maximum(rows.labels, 0.0).astype(np.intp)]
+    limit = machine.memory_limit
+    machine.memory_limit = memory if limit is None else min(limit, memory)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "memory_limit=", UserWarning)  # `memory` is what the user knows
+            fit(rows.table, y, None if (rows.weights == 1.0).all() else rows.weights)
+    finally:
+        machine.memory_limit = limit
 
 
 def _paths_of(path: Any) -> list[Path]:
@@ -295,8 +325,8 @@ class _Reports:
         note = f"sweep {self._sweeps}{self._note}" if self._stage == "solve" else ""
         self._report(StageProgress(self._stage, done, total, self._left, note, unit="blocks"))
 
-    def following(self, control: Control) -> Control:
-        """Return the control with a callback that also reports the progress of the solver."""
+    def following(self, control: Control, what: str = "relative gap") -> Control:
+        """Return the control with a callback that also reports the progress of the solver; `what` must come down."""
         self.begin("solve")
         self._sweeps = 0
         if self._progress is None:
@@ -306,9 +336,7 @@ class _Reports:
         def report(progress: Progress) -> object:
             first = last.setdefault(progress.stage, (progress.seconds, progress.violation))
             self._left = _seconds_left(first, progress)
-            self._note = (
-                f", {progress.stage}: relative gap {progress.violation:.1e}, to come down to {progress.tol:.0e}"
-            )
+            self._note = f", {progress.stage}: {what} {progress.violation:.1e}, to come down to {progress.tol:.0e}"
             self._report(StageProgress("solve", 0, 0, self._left, self._note[2:]))
             return None if callback is None else callback(progress)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.studies.cli.files import check_output, is_model_file, read, say_written
-from mercer.studies.cli.fit_linear import fit_linear
+from mercer.studies.cli.fit_file import fit_file
 from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.studies.cli.kernel_option import columns_for
 from mercer.studies.cli.machine_options import machine_options
@@ -24,6 +24,7 @@ from mercer.studies.cli.options import (
     column_options,
     cost_of,
     force_option,
+    number_or_rule,
     rare_option,
     reading_options,
     say_reading,
@@ -88,12 +89,13 @@ def fit_command(
         from mercer.studies.report.prose import left_out, why_left_out
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
-    if linear or cluster is not None:
-        return fit_linear(
+    if linear or cluster is not None or memory is not None:
+        return fit_file(
             tables,
             target,
             out,
             force=force,
+            linear=linear or cluster is not None,
             machine=machine,
             weights=weights,
             task=task,
@@ -198,7 +200,7 @@ class Asked:
 
 def machine_of(asked: Asked, options: dict[str, Any], callback: Any) -> Any:
     """Return the estimator that the options describe."""
-    params = options | {"class_weight": asked.class_weight, "gamma": _number_or_rule(options["gamma"])}
+    params = options | {"class_weight": asked.class_weight, "gamma": number_or_rule(options["gamma"])}
     return MACHINES[asked.machine].made(params, callback)
 
 
@@ -273,10 +275,10 @@ def _trained(asked: Asked, options: dict[str, Any]) -> Model:
 
 
 def refuse_options_of_files() -> None:
-    """Raise UsageError for options that --linear alone has."""
+    """Raise UsageError for options of a fit on a file in blocks."""
     context = click.get_current_context()
-    if any(is_given(context, option) for option in ("cluster", "memory", "cache", "scale")):
-        raise click.UsageError("--cluster, --memory, --cache and --scale are for --linear", context)
+    if any(is_given(context, option) for option in ("cache", "scale")):
+        raise click.UsageError("--cache and --scale are for --linear or --memory", context)
 
 
 def _classes(truth: Truth, table: Table, column_choice: TableChoice) -> tuple[Classes, Table]:
@@ -322,10 +324,3 @@ def _inseparable(error: InseparableError) -> Failure:
         f"{n} of their rows coincide (distance {error.distance:.2g})",
         "give a finite --C, or another --kernel",
     )
-
-
-def _number_or_rule(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -57,11 +57,16 @@ _OPTIONS = (
         help="Train a linear machine on a TABLE that may be larger than memory: CSV, Parquet or svmlight. It is "
         f"{', '.join(STREAMED)}.",
     ),
-    click.option("--memory", metavar="SIZE", help="With --linear: memory for the fit.  [default: 500MB]"),
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Train on a TABLE that may be larger than memory, with so much memory for the fit: a linear machine with "
+        "--linear  [default: 500MB], and otherwise svc or svr, whose support vectors must fit.",
+    ),
     click.option(
         "--cache",
         metavar="FOLDER",
-        help="With --linear: folder for the parsed table  [default: TABLE.blocks, it is kept]",
+        help="With --linear or --memory: folder for the parsed table  [default: TABLE.blocks, it is kept]",
     ),
     click.option(
         "--cluster",
@@ -72,8 +77,8 @@ _OPTIONS = (
     click.option(
         "--scale/--no-scale",
         default=None,
-        help="With --linear: standardise columns of numbers, or use them as they are  [default: --scale; svmlight is "
-        "never scaled]. All other machines standardise them.",
+        help="With --linear or --memory: standardise columns of numbers, or use them as they are  [default: --scale; "
+        "svmlight is never scaled]. All other machines standardise them.",
     ),
     click.option(
         "--kernel",

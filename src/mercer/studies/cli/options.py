@@ -264,3 +264,11 @@ def say_reading(truth: Truth, *, as_far_as_read: bool = False) -> None:
         other = "classification" if truth.task == "regression" else "regression"
         said = f"as far as it was read, {truth.reading}" if as_far_as_read else truth.reading
         say("note", f"{said.removesuffix('.')} with --task {other}.")
+
+
+def number_or_rule(text: str) -> Any:
+    """Return a number, or the name of the rule that finds one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -15,7 +15,7 @@ from mercer.data import CSR, Data, Limits, Reading, Vectors, as_data, check_choi
 from mercer.kernels import Kernel, from_dict, plain_rows, read_rows
 from mercer.model_selection import Seal
 from mercer.multiclass import FITTED_ON, JOINT, SCHEMES, Calibration
-from mercer.specs import MachineSpec
+from mercer.specs import ForSVC, ForSVR, MachineSpec
 from mercer.specs import from_dict as from_recipe
 from mercer.studies.models.archive import ARRAYS, DTYPES, FORMAT, MANIFEST, SPARSE_ONLY, read_array
 from mercer.studies.models.calibrations import calibration_dict, read_calibration
@@ -203,7 +203,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     rows, support_rows = arrays["training_rows"], arrays["support_rows"]
     least = 2 if prediction_kind.column else 1
     if "n_streamed" in manifest:
-        _check_streamed(manifest["n_streamed"], machine_spec, rows)
+        _check_streamed(manifest["n_streamed"], machine_spec, rows, support_rows)
         least = 0
     check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=least)
     check_vector(support_rows, "support_rows", 0, len(rows))
@@ -243,9 +243,10 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     )
 
 
-def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray) -> None:
-    """Refuse a claim that training rows were streamed, which is for machines that do not keep training rows."""
-    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or len(rows) or machine_spec.own_vectors is None:
+def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray, support_rows: np.ndarray) -> None:
+    """Refuse a claim that training rows were streamed, unless the model has no training rows but support vectors."""
+    is_possible = not len(rows) if machine_spec.own_vectors is not None else isinstance(machine_spec, (ForSVC, ForSVR))
+    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or not is_possible or len(rows) != len(support_rows):
         refuse(f"its number of streamed training rows is {n_rows!r}, which does not fit its machine and its rows")
 
 

@@ -104,7 +104,7 @@ class Training:
     weight_column : str or None
         The column of the table that these weights are from, if they are from one.
     n_streamed : int or None
-        Number of training rows, if they were streamed from a file: `rows` is empty then. None otherwise.
+        Number of training rows, if they were streamed from a file: `rows` are the support vectors then. None otherwise.
     """
 
     rows: npt.NDArray[np.int64]

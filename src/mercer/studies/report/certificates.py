@@ -17,7 +17,7 @@ def support(model: Model) -> str:
     """How many of the training rows are support vectors, each counted once, or what the machine has instead."""
     if not isinstance(model.machine_spec, QuadraticSpec):
         return _stored_certificate(model)
-    n, n_rows = len(model.support_rows), len(model.training.rows)
+    n, n_rows = len(model.support_rows), model.training.n_rows
     of_what, n_support = "", [len(part.support) for part in model.parts]
     if len(n_support) > 1 and not model.machine_spec.is_whole:
         of_what = f" of at least one of the {len(n_support)} machines, which have {_range(n_support)} each"
@@ -38,7 +38,7 @@ def _stored_certificate(model: Model) -> str:
         return f"The machine is linear in {count(model.support_vectors.p, 'feature')}."
     if model.machine_spec.own_vectors is not None:
         return f"The machine has {count(model.support_vectors.n, 'centre')}."
-    n, n_rows = len(model.support_rows), len(model.training.rows)
+    n, n_rows = len(model.support_rows), model.training.n_rows
     return f"The machine keeps {n:,} of {n_rows:,} training rows ({percent(n / n_rows)})."
 
 
@@ -146,7 +146,7 @@ def numbers(model: Model) -> str:
         f"Certificate: {certificate.status}; duality gap {beyond_rounding(certificate, certificate.gap):.3g} "
         f"(relative {beyond_rounding(certificate, certificate.relative_gap):.3g}), KKT violation "
         f"{certificate.kkt_violation:.3g} (tolerance {certificate.tol:g}); {len(model.support_rows):,} support vectors "
-        f"of {len(model.training.rows):,} training rows."
+        f"of {model.training.n_rows:,} training rows."
     )
 
 

@@ -142,7 +142,7 @@ def more_rows(study: Study, figure: Callable[[float], str], difference: Callable
 
 def nearly_all_support(model: Model) -> str:
     """What it means that nearly all rows are support vectors, and what to do; "" if they are not."""
-    n, n_rows = len(model.support_rows), len(model.training.rows)
+    n, n_rows = len(model.support_rows), model.training.n_rows
     if n < MANY_SUPPORT_VECTORS * n_rows:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""`mercer fit --linear`: a linear machine trained on a file that may be larger than memory."""
+"""`mercer fit --linear` and `--memory`: a machine trained on a file that may be larger than memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 from mercer.studies.cli.file_target import FileTarget
 from mercer.studies.cli.files import check_output, is_model_file, say_written
 from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
-from mercer.studies.cli.machines import MACHINES, STREAMED, USUAL_STREAMED, check_options, is_given
+from mercer.studies.cli.machines import IN_PASSES, MACHINES, STREAMED, USUAL, USUAL_STREAMED, check_options, is_given
 from mercer.studies.cli.messages import Failure, say
-from mercer.studies.cli.options import as_text, target_of
+from mercer.studies.cli.options import as_text, number_or_rule, target_of
 
 if TYPE_CHECKING:
     from mercer.studies.tables import TableEncoder
@@ -23,22 +23,24 @@ _OPTIONS = (
     *("drop", "keep", "categorical", "max_levels", "missing"),
     *("format", "sep", "decimal", "encoding", "na", "limits", "merge"),
 )
-"""Options of `mercer fit` that have a meaning with --linear, besides those of its machines."""
+"""Options of `mercer fit` that have a meaning for a file in blocks, besides those of its machines."""
 
 _INSTEAD = {
     "probability": "the models of --machine linear-logistic always have probabilities",
-    "text": "free text needs its rows in memory, so leave --linear out, or --drop the column",
-    "dates": "dates need their rows in memory, so leave --linear out, or --drop the column",
+    "text": "free text needs its rows in memory, so leave {flag} out, or --drop the column",
+    "dates": "dates need their rows in memory, so leave {flag} out, or --drop the column",
+    "approximation": "landmarks and cells need the rows in memory, so leave {flag} out",
 }
-"""What to do instead of an option that has no meaning with --linear."""
+"""What to do instead of an option that has no meaning for a file in blocks."""
 
 
-def fit_linear(
+def fit_file(
     tables: tuple[str, ...],
     target: str | None,
     out: str,
     *,
     force: bool,
+    linear: bool,
     machine: str | None,
     weights: str | None,
     task: Any,
@@ -50,13 +52,13 @@ def fit_linear(
     scale: bool | None,
     options: dict[str, Any],
 ) -> int:
-    """Train a linear machine on files, and write the model; return the exit status."""
+    """Train a machine on files, and write the model; return the exit status."""
     with ended_by_ctrl_c():
         from mercer.data import ReadingOptions
         from mercer.studies.cli.output import print_fit
         from mercer.studies.models import model_of_file, save_model, table_head
 
-    _refuse_other_options(machine, cache)
+    _refuse_other_options(machine, cache, linear=linear)
     table = tables[0]
     path = Path(out)
     check_output(path, tables, is_model_file, force=force, mode="wb")
@@ -68,7 +70,7 @@ def fit_linear(
     target = target_of(head, target)
     of_file = FileTarget(table, target, head if weights is None else head.without([weights]), how, memory)
     trained = of_file.task(machine, task)
-    name = machine or USUAL_STREAMED[trained]
+    name = machine or (USUAL_STREAMED if linear else USUAL)[trained]
     check_options(name, named=machine is not None)
     in_columns = head.sparse is None
     if scale and not in_columns:
@@ -91,17 +93,16 @@ def fit_linear(
     estimator = _machine(name, options | {"class_weight": of_file.class_weight(options["class_weight"])})
     _fit(estimator, tables, about_file)
     status = estimator.certificate_.status
+    what_next = f"the same command continues from {'the parsed blocks' if name in IN_PASSES else 'its checkpoint'}"
     if status == "interrupted" and path.exists():
-        raise Failure(
-            "interrupted", f"{path} is as it was; the same command continues from its checkpoint", INTERRUPTED
-        )
+        raise Failure("interrupted", f"{path} is as it was; {what_next}", INTERRUPTED)
     model = model_of_file(estimator)
     save_model(path, model)
     if estimator.encoder_ is not None:
         _say_filled(estimator.encoder_)
     print_fit(model, None)
     if status in ("interrupted", "time_limit"):
-        say("hint", "the same command continues from its checkpoint")
+        say("hint", what_next)
     say_written(path)
     return INTERRUPTED if status == "interrupted" else 0
 
@@ -129,7 +130,9 @@ def _say_filled(encoder: TableEncoder) -> None:
 
 
 def _machine(name: str, options: dict[str, Any]) -> Any:
-    """Return the estimator; --tol and --tol-gap are two names of its certified relative gap."""
+    """Return the estimator; of a linear one, --tol and --tol-gap are two names of its certified relative gap."""
+    if name in IN_PASSES:
+        return MACHINES[name].made(options | {"gamma": number_or_rule(options["gamma"])}, None)
     gap = options["tol"] if options["tol_gap"] is None else options["tol_gap"]
     return MACHINES[name].made(options | {"multi_class": "ovr", "tol": None, "tol_gap": gap}, None)
 
@@ -151,25 +154,31 @@ def _fit(estimator: Any, tables: tuple[str, ...], about_file: dict[str, Any]) ->
         raise Failure("interrupted", hint, INTERRUPTED) from None
 
 
-def _refuse_other_options(machine: str | None, cache: str | None) -> None:
-    """Raise UsageError for a machine or an option that means nothing with --linear."""
+def _refuse_other_options(machine: str | None, cache: str | None, *, linear: bool) -> None:
+    """Raise UsageError for a machine or an option that means nothing for a file in blocks."""
     context = click.get_current_context()
-    if machine is not None and machine not in STREAMED:
+    flag, machines = ("--linear", STREAMED) if linear else ("--memory", IN_PASSES)
+    if machine is not None and machine not in machines:
+        more = "" if linear else ", or a linear machine with --linear"
         raise click.UsageError(
-            f"--machine {machine} needs its rows in memory: leave --linear out, or train {', '.join(STREAMED)}", context
+            f"--machine {machine} needs its rows in memory: leave {flag} out, or train {', '.join(machines)}{more}",
+            context,
         )
-    options = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {"cost"}
+    options = {*_OPTIONS, *(option for name in machines for option in MACHINES[name].options)}
+    options -= {"cost", "probability", "approximation"}
     for parameter in context.command.params:
         if parameter.name not in options and is_given(context, parameter.name or ""):
-            advice = _INSTEAD.get(parameter.name or "", "leave one of the two out")
-            raise click.UsageError(f"{parameter.opts[-1]} means nothing with --linear: {advice}", context)
-    if is_given(context, "multi_class") and context.params["multi_class"] != "ovr":
+            advice = _INSTEAD.get(parameter.name or "", "leave one of the two out").format(flag=flag)
+            raise click.UsageError(f"{parameter.opts[-1]} means nothing with {flag}: {advice}", context)
+    if linear and is_given(context, "multi_class") and context.params["multi_class"] != "ovr":
         raise click.UsageError("--linear trains several classes by --multi-class ovr: each against the rest", context)
+    if not linear and context.params["multi_class"] == "joint":
+        raise click.UsageError("--multi-class joint needs its rows in memory: leave --memory out", context)
     if context.params["missing"] == "drop":
         raise click.UsageError(
-            "--missing drop means nothing with --linear: impute fills the cells in, error refuses the file", context
+            f"--missing drop means nothing with {flag}: impute fills the cells in, error refuses the file", context
         )
-    if is_given(context, "tol") and is_given(context, "tol_gap"):
+    if linear and is_given(context, "tol") and is_given(context, "tol_gap"):
         raise click.UsageError("--tol and --tol-gap are the same with --linear: give one of them", context)
     if cache == "":
         raise click.UsageError("--cache names no folder", context)

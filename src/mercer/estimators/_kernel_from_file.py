@@ -1,0 +1,175 @@
+"""Kernel machines that are also trained on files larger than memory, exactly, as long as support vectors fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.certificates.certificate import Certificate
+from mercer.certificates.solution import Solutions
+from mercer.certificates.status import Status
+from mercer.data import Data
+from mercer.data.arguments import check_whole
+from mercer.data.user_warnings import warn_user
+from mercer.estimators._base import say
+from mercer.estimators._dual import DualMachine
+from mercer.estimators._from_file import ReadsFiles
+from mercer.estimators._labels import Labels
+from mercer.gram.rows import LinearRows
+from mercer.gram.rows.sampled_rows import sampled_rows
+from mercer.kernels import Centered, Kernel
+from mercer.multiclass.coefficients import Coefficients, PairCoefficients
+from mercer.multiclass.pairs import class_pairs, place_among_others
+from mercer.multiclass.training import JOINT
+from mercer.solvers import Control
+from mercer.specs import QuadraticSpec
+from mercer.specs.streamed import StreamedMachine, StreamedTask, first_rows, train_streamed
+
+
+class FitsKernelFiles(ReadsFiles, DualMachine):
+    """A kernel machine that is also trained on files."""
+
+    C: Any
+    spec_: Any
+    approximation: Any
+    _streamed: StreamedMachine
+
+    def _machine_spec(self) -> QuadraticSpec:
+        """Check the parameters, and return the specification of the problem."""
+        asked: Any = self._asked()
+        return asked[1] if isinstance(asked, tuple) else asked
+
+    def _forget_file(self) -> None:
+        super()._forget_file()
+        self.__dict__.pop("_streamed", None)
+
+    def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
+        self._forget_file()
+        return super()._training_rows(X, y)
+
+    def _new_rows(self, X: Any) -> Data:
+        return super()._new_rows(self._encoded(X))
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The certificate of all machines together; its `parts` are the certificates of the single machines.
+
+        After a fit on a file that is larger than memory it is over all rows of the file, and `verify` reads them again.
+        With an `approximation` it is an :class:`mercer.certificates.ApproximateCertificate`.
+        """
+        return self._streamed.certificate if "_streamed" in vars(self) else super().certificate_
+
+    def _solved(self) -> Solutions:
+        if "_streamed" in vars(self):
+            raise AttributeError(
+                f"this {type(self).__name__} was trained on a file that is larger than memory: it has its support "
+                "vectors and a certificate over all rows, but no list of the rows, which could be left out, removed or "
+                "added to. Fit it with the rows in memory."
+            )
+        return super()._solved()
+
+    def _check_streams(self, kernel: Kernel) -> None:
+        """Refuse what needs the rows in memory."""
+        name, remedy = type(self).__name__, "or raise memory= until the encoded table fits into a third of it"
+        if not math.isfinite(self.C):
+            raise ValueError(f"C must be finite for rows that are larger than memory, got C = inf: set a C, {remedy}.")
+        if self.approximation is not None:
+            raise ValueError(
+                f"approximation={self.approximation!r} needs the rows in memory, but the file is larger than memory "
+                f"allows: set approximation=None, {remedy}."
+            )
+        if getattr(self, "multi_class", None) == JOINT:
+            raise ValueError(f"multi_class='joint' needs the rows in memory: set 'ovo' or 'ovr', {remedy}.")
+        if getattr(self, "probability", False):
+            raise ValueError(
+                f"probability=True needs the rows in memory for its calibration: set probability=False, {remedy}."
+            )
+        if self.warm_start:
+            raise ValueError(f"warm_start=True needs the rows in memory: set warm_start=False, {remedy}.")
+        if kernel.is_psd is not True or any(isinstance(one, Centered) for one in _parts_of(kernel)):
+            raise ValueError(
+                f"{name} on a file that is larger than memory needs a kernel that is known to be positive semidefinite "
+                f"and does not depend on all rows, but {kernel!r} is not: take another kernel, {remedy}."
+            )
+
+    def _train_on_file(
+        self, rows: LinearRows, labels: Labels | None, control: Control, memory: int, solver_memory: int
+    ) -> None:
+        """Train the machine on rows that are visited in blocks, with so many bytes for rows and for the solver."""
+        kernel, machine_spec = self._kernel_asked_for(), self._machine_spec()
+        self._check_streams(kernel)
+        limit = check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
+        task = StreamedTask(
+            machine_spec,
+            kernel,
+            rows,
+            None if labels is None else labels.class_weight,
+            getattr(self, "multi_class", "ovo"),
+            memory if limit is None else min(memory, limit),
+            solver_memory if limit is None else min(solver_memory, limit),
+            check_whole("n_jobs", self.n_jobs),
+        )
+        first = first_rows(task)
+        task = replace(task, kernel=kernel.resolve(sampled_rows(first.data, rows)))
+        machine = train_streamed(task, control, first)
+        self._store_streamed(task, machine, labels)
+
+    def _rescale(self, centre: float, scale: float) -> None:
+        """Have the machine answer in the unit of the targets, which were (target - centre) / scale in the training."""
+        if (centre, scale) != (0.0, 1.0):
+            streamed, support = self._streamed, self._support_rows()
+            self._hold(scale * streamed.support.coefficients, centre + scale * streamed.biases, support)
+
+    def _store_streamed(self, task: StreamedTask, machine: StreamedMachine, labels: Labels | None) -> None:
+        """Set the attributes of a machine that was trained on a file."""
+        for name in ("approximation_", "_solutions", "machines_", "_rows", "_codes", "_targets", "_weights"):
+            self.__dict__.pop(name, None)
+        self._forget_file()
+        self.__dict__.pop("feature_names_in_", None)
+        self._streamed, self.kernel_, self.spec_ = machine, task.kernel, task.spec
+        self.n_features_in_, self.shape_fit_ = task.rows.p, (task.rows.n, task.rows.p)
+        support, steps = machine.support, machine.n_iter
+        self.fit_status_ = 0 if machine.certificate.status is Status.OPTIMAL else 1
+        if labels is None:
+            self.support_ = support.positions
+            self._hold(support.coefficients, machine.biases, support.data)
+            self.n_iter_: Any = int(steps[0])
+        else:
+            codes = support.labels.astype(np.int64)
+            order = np.argsort(codes, kind="stable")
+            self.C_ = task.spec.C
+            self.classes_, self.class_weight_ = labels.classes.copy(), labels.class_weight.copy()
+            self.support_ = support.positions[order]
+            coefficients = _by_pairs(support.coefficients[order], codes[order], labels.classes.size, task.scheme)
+            self._hold(coefficients, machine.biases, support.data.rows(order))
+            self._arrange(task.scheme, codes[order])
+            self.n_iter_ = steps.astype(np.int32)
+        if self.verbose:
+            say(machine.reason)
+            say(str(machine.certificate))
+        certificate = machine.certificate
+        if certificate.status is not Status.OPTIMAL and not self._silent:
+            warn_user(f"{type(self).__name__} {certificate.ending} {certificate.status.advice}", ConvergenceWarning)
+
+
+def _parts_of(kernel: Kernel) -> list[Any]:
+    """Return the kernel and the kernels of which it is made."""
+    return [kernel, *kernel.get_params(deep=True).values()]
+
+
+def _by_pairs(
+    coefficients: npt.NDArray[np.float64], codes: npt.NDArray[np.int64], n_classes: int, scheme: str
+) -> Coefficients:
+    """Return coefficients of rows that are sorted by class in the layout of the scheme."""
+    if n_classes <= 2 or scheme != "ovo":
+        return coefficients
+    table = np.zeros((codes.size, n_classes - 1))
+    for number, pair in enumerate(class_pairs(n_classes)):
+        for one, other in (pair, pair[::-1]):
+            table[codes == one, place_among_others(one, other)] = coefficients[codes == one, number]
+    return PairCoefficients(table, np.bincount(codes, minlength=n_classes))

@@ -1,0 +1,246 @@
+"""Kernel machines that are fitted on files larger than memory: the exact optimum, proved over all rows of the file."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer import SVC, SVR, Linear, Sigmoid
+from mercer.certificates.evaluation import evaluate
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.gram.rows import Block, TableRows
+from mercer.gram.rows.sampled_rows import sampled_rows
+from mercer.kernels import RBF, On
+from mercer.problems import c_svc
+from mercer.solvers import Control, Limits
+from mercer.specs import ForSVC
+from mercer.specs.streamed import StreamedTask, first_rows, train_streamed
+from mercer.studies.cli import run
+from mercer.studies.files.table_files import read_table
+from mercer.studies.models import load_model, model_of_file, save_model, verify
+from test_out_of_core import FEATURES, a_frame, written
+
+
+class InBlocks(TableRows):
+    """A table that is visited in blocks of 90 rows."""
+
+    def blocks(self):
+        for first in range(0, self.n, 90):
+            at = slice(first, min(first + 90, self.n))
+            yield Block(at, self.table[at], self.labels[at], self.weights[at])
+
+
+def a_task(n=900, memory=200_000, **about):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] + 0.4 * rng.normal(size=n) > 0).astype(float)
+    rows = InBlocks(X, y, rng.integers(1, 3, n).astype(float))
+    return StreamedTask(ForSVC(**about), RBF(0.3), rows, np.ones(2), "ovo", memory, 10**8, 1)
+
+
+def streamed(machine, path, **about):
+    machine.fit_file(path, **{"memory": "1MB", **about})
+    assert hasattr(machine, "_streamed")
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "about"),
+    [
+        (2, {"class_weight": {3: 2.0, 4: 0.5}}),
+        (2, {"loss": "squared_hinge", "fit_intercept": False}),
+        (4, {"class_weight": "balanced"}),
+        (4, {"multi_class": "ovr", "C": 0.5}),
+    ],
+)
+def test_the_optimum_is_that_of_a_fit_in_memory(tmp_path, n_classes, about):
+    frame = a_frame(n_classes=n_classes)
+    path = written(frame.drop(columns="t"), tmp_path / "t.csv")
+    X, y, w = frame[FEATURES].to_numpy(), frame["y"], frame["w"]
+    machine = SVC(gamma="scale", tol=1e-5, **about)
+    expected = clone(machine).fit(X, y, w)
+    streamed(machine, path, target="y", sample_weight="w")
+    assert machine.certificate_.status == "optimal"
+    assert machine.kernel_.gamma == pytest.approx(expected.kernel_.gamma, rel=1e-12)
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-6)
+    np.testing.assert_allclose(machine.decision_function(X), expected.decision_function(X), atol=1e-3)
+    np.testing.assert_array_equal(machine.predict(frame), expected.predict(X))
+    np.testing.assert_allclose(machine.n_support_, expected.n_support_, atol=5)
+    assert machine.dual_coef_.shape[0] == expected.dual_coef_.shape[0]
+    np.testing.assert_array_equal(X[machine.support_], machine.support_vectors_)
+    again = machine.certificate_.verify()
+    assert again.status == "optimal"
+    assert again.primal == pytest.approx(machine.certificate_.primal, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_regression_is_as_in_memory(tmp_path, loss):
+    frame = a_frame()
+    path = written(frame.drop(columns=["y", "w"]), tmp_path / "t.parquet")
+    X, t = frame[FEATURES].to_numpy(), frame["t"].to_numpy()
+    machine = SVR(epsilon=1.0, tol=1e-5, loss=loss)
+    expected = clone(machine).fit(X, t)
+    streamed(machine, path, target="t")
+    assert machine.certificate_.status == machine.certificate_.verify().status == "optimal"
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-6)
+    np.testing.assert_allclose(machine.predict(frame), expected.predict(X), atol=1e-4)
+    scaled = streamed(SVR(epsilon=0.7, tol=1e-5, loss=loss), path, target="t", scale_target=True)
+    of_scaled = SVR(epsilon=0.7, tol=1e-5, loss=loss).fit(X, (t - t.mean()) / t.std())
+    np.testing.assert_allclose(scaled.predict(frame), of_scaled.predict(X) * t.std() + t.mean(), atol=1e-4)
+    np.testing.assert_allclose(model_of_file(scaled).predict(frame), scaled.predict(frame), atol=1e-9)
+
+
+def test_rows_of_a_sorted_file_and_a_rare_class_at_its_end_count(tmp_path):
+    path, rng = tmp_path / "t.svm", np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 4))
+    y = np.repeat([0, 1, 2], [1_490, 1_500, 10])
+    X[:, :3] += 2.0 * np.eye(3)[y]
+    path.write_text("".join(f"{c} 1:{a} 2:{b} 4:{d} 6:{e}\n" for c, (a, b, d, e) in zip(y, X, strict=True)))
+    full = np.zeros((3_000, 6))
+    full[:, [0, 1, 3, 5]] = X
+    machine = streamed(SVC(tol=1e-4), path)
+    expected = SVC(tol=1e-4).fit(full, y)
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-6)
+    np.testing.assert_array_equal(machine.predict(full), expected.predict(full))
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("seconds", [0.0, None])
+def test_the_certificate_over_all_rows_is_never_better_than_the_truth(squared, seconds):
+    task = a_task(squared=squared, C=2.0)
+    rows = task.rows
+    limits = Limits(tol=1e-3, max_seconds=seconds)
+    machine = train_streamed(task, Control(limits))
+    claim = machine.certificate
+    assert (claim.status == "optimal") is (seconds is None)
+    problem = c_svc(2.0 * rows.labels - 1.0, 2.0 * rows.weights, squared=squared)
+    beta = np.zeros(rows.n)
+    beta[machine.support.positions] = machine.support.coefficients[:, 0]
+    gram = Gram(task.kernel, as_data(rows.table))
+    truth = evaluate(problem, gram, beta)
+    at_bias = problem.primal(float(beta @ truth.values), truth.values, -machine.biases)
+    assert claim.primal == pytest.approx(at_bias, rel=1e-12)
+    assert claim.dual == pytest.approx(truth.dual, rel=1e-9, abs=1e-9)
+    assert truth.violation <= claim.kkt_violation + 1e-9 <= 2.0 * truth.violation + 2e-3
+    assert claim.n_support == np.count_nonzero(beta)
+
+
+def test_a_relative_gap_is_reached():
+    claim = train_streamed(a_task(C=5.0), Control(Limits(tol=0.1, tol_gap=1e-9))).certificate
+    assert claim.status == "optimal"
+    assert claim.relative_gap <= 1e-9
+
+
+def test_support_vectors_that_do_not_fit_are_an_error_with_bytes():
+    task = a_task(memory=10_000)
+    with pytest.raises(MemoryError, match=r"do not fit into memory: \d+ of the rows .* Give memory='\d+MB' or more"):
+        train_streamed(task, Control())
+
+
+@pytest.mark.parametrize("insists", [False, True])
+def test_ctrl_c_leaves_a_machine_that_says_what_is_proved(monkeypatch, insists):
+    monkeypatch.setattr("mercer.specs.streamed._FIRST", 200)
+    control = Control()
+
+    def stop(progress):
+        if progress.stage.startswith("pass"):
+            control.interruption.request()
+            if insists:
+                control.interruption.request()
+        return False
+
+    control = replace(control, callback=stop)
+    claim = train_streamed(a_task(), control).certificate
+    if insists:
+        assert claim.status == "unverified"
+        assert claim.relative_gap == np.inf
+    else:
+        assert claim.status == "interrupted"
+        assert 1e-3 < claim.relative_gap < 1.0
+
+
+def test_rules_of_kernels_read_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) * [1.0, 5.0, 1.0] + 9.0
+    rows = InBlocks(X, np.zeros(400), rng.integers(0, 3, 400).astype(float))
+    sample = sampled_rows(as_data(X[:7]), rows)
+    kernel = RBF("scale") + On(RBF("scale"), (0, 2))
+    ours, theirs = kernel.resolve(sample), kernel.resolve(as_data(X), rows.weights)
+    values = [one.block(as_data(X[:5]), as_data(X)) for one in (ours, theirs)]
+    np.testing.assert_allclose(*values, rtol=1e-12)
+    first = first_rows(replace(a_task(), rows=rows, class_weight=None))
+    assert (rows.weights[first.positions] > 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("about", "fault"),
+    [
+        ({"C": np.inf}, "C must be finite"),
+        ({"approximation": "landmarks"}, "approximation='landmarks' needs the rows in memory"),
+        ({"multi_class": "joint"}, "multi_class='joint' needs the rows in memory"),
+        ({"probability": True}, "probability=True needs the rows in memory"),
+        ({"warm_start": True}, "warm_start=True needs the rows in memory"),
+        ({"kernel": Sigmoid(0.1, -1.0)}, "needs a kernel that is known to be positive semidefinite"),
+        ({"kernel": "precomputed"}, "needs a kernel"),
+        ({"kernel": "rubbish"}, "kernel"),
+    ],
+)
+def test_what_needs_the_rows_in_memory_is_refused(tmp_path, about, fault):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+    with pytest.raises((ValueError, TypeError), match=fault):
+        SVC(**about).fit_file(path, target="y", memory="1MB")
+
+
+def test_a_machine_of_a_file_has_no_rows_to_change_and_forgets_the_file_in_the_next_fit(tmp_path):
+    frame = a_frame()
+    path = written(frame.drop(columns=["t", "w"]), tmp_path / "t.csv")
+    machine = streamed(SVC(kernel=Linear()), path, target="y")
+    assert machine.coef_.shape == (1, len(FEATURES))
+    for ask in (lambda: machine.solution_, lambda: machine.forget([0]), lambda: machine.certificate_.examples()):
+        with pytest.raises((AttributeError, ValueError, TypeError), match="file"):
+            ask()
+    machine.fit(frame[FEATURES].to_numpy(), frame["y"])
+    assert not hasattr(machine, "training_file_")
+    assert machine.certificate_.status == machine.solution_.certificate.status
+
+
+def test_a_time_limit_is_heard_and_warned_of(tmp_path):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        machine = SVC(max_seconds=1e-9).fit_file(path, target="y", memory="1MB")
+    assert machine.certificate_.status == "time_limit"
+    assert np.isfinite(machine.certificate_.relative_gap)
+
+
+@pytest.mark.parametrize("memory", ["1MB", "200MB"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_model_of_a_file_predicts_tables_after_it_was_saved(tmp_path, memory, n_classes):
+    frame = a_frame(n_classes=n_classes)
+    path = written(frame.drop(columns=["t", "w"]), tmp_path / "t.csv")
+    machine = SVC(C=20.0, kernel="poly", tol=0.01).fit_file(path, target="y", memory=memory, scale=True)
+    assert hasattr(machine, "_streamed") is (memory == "1MB")
+    save_model(tmp_path / "m.mercer", model_of_file(machine))
+    loaded, table = load_model(tmp_path / "m.mercer"), read_table(path)
+    assert loaded.training.n_rows == len(frame)
+    assert loaded.certificate.gap == machine.certificate_.gap
+    np.testing.assert_array_equal(loaded.predict(table), machine.predict(frame))
+    assert "was streamed" in verify(loaded, table).findings[0]
+
+
+def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
+    frame = a_frame()
+    path, model = written(frame.drop(columns="w"), tmp_path / "t.csv"), tmp_path / "m.mercer"
+    fit = ["fit", str(path), "--target", "y", "--drop", "t", "--memory", "1MB", "--out", str(model)]
+    assert run(fit) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "certified optimal" in said
+    assert "of 2,000 training rows" in said
+    assert run(["predict", str(model), str(path), "--memory", "1MB", "--out", str(tmp_path / "p.csv")]) == 0
+    assert np.mean(read_table(tmp_path / "p.csv")["label"] == frame["y"]) > 0.7
+    capsys.readouterr()
+    assert run([*fit, "--force", "--gamma", "40"]) != 0
+    assert "Give --memory" in capsys.readouterr().err
