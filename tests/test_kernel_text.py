@@ -1,5 +1,7 @@
 """Kernels written as text, in Python, in models of tables and on the command line."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -153,3 +155,62 @@ def test_the_next_steps_of_a_study_name_the_file_of_the_labels(given):
     )
     of_column = dict(steps(outcome, source="t.csv", command="mercer study t.csv --target kind"))
     assert of_column["Verify the certificate of the model:"] == "mercer verify model.mercer t.csv"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("RBF on 0", "names columns by their places"),
+        ("Precomputed('a')", "takes matrices of kernel values, which are no columns of a table"),
+        ("Tanimoto on x", "reads fingerprints, and column 'x' holds one number a row"),
+        ("RBF on name", "column 'name' holds text that differs in nearly every row; take .* 'Spectrum\\(3\\) on name'"),
+        ("RBF on same", "reads 'same' as numbers, and none of its cells differ"),
+    ],
+)
+def test_columns_that_a_kernel_cannot_use_are_refused(kernel, message):
+    X, y = _frame(60)
+    table = X.assign(name=[f"N-{i}c" for i in range(60)], same=1.0, kind=y)
+    with pytest.raises(TableError) as refusal:
+        fit_model(table, "kind", SVC(kernel=kernel))
+    assert re.search(message, "; ".join(filter(None, [str(refusal.value), refusal.value.hint])))
+
+
+def test_cells_of_another_kind_are_refused_in_predictions():
+    X, y = _frame()
+    model = fit_model(X.assign(kind=y), "kind", SVC(kernel="Spectrum(2) on seq + RBF on x"))
+    with pytest.raises(TableError, match=r"column 'seq' is empty in row 3, and .* cannot read missing cells"):
+        model.predict(X.assign(seq=[*X.seq[:2], None, *X.seq[3:]]))
+    with pytest.raises(TableError, match="column 'seq' must hold strings, as it did in training, but holds numbers"):
+        model.predict(X.assign(seq=1.0))
+    with pytest.warns(UserWarning, match="'seq' has no letter that the model knows from training in 1 of 40 rows"):
+        model.predict(X.assign(seq=["xyz", *X.seq[1:]]))
+
+
+def test_kernels_without_columns_read_the_cells_of_fingerprints_and_categories():
+    rng = np.random.default_rng(0)
+    bits = pd.DataFrame(rng.integers(0, 2, size=(40, 8)), columns=list("abcdefgh"))
+    model = fit_model(bits.assign(y=["n", "y"] * 20), "y", SVC(kernel="Tanimoto"))
+    machine = SVC(kernel="tanimoto").fit(bits.to_numpy(), ["n", "y"] * 20)
+    assert np.allclose(model.decision_values(bits)[:, 0], machine.decision_function(bits.to_numpy()), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["Spectrum(3)", "Spectrum(3) on seq + RBF on rest", "Hamming on colour", "rbf"])
+def test_the_shell_plans_kernels_on_cells(kernel, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X, y = _frame(60)
+    X.assign(colour=["red", "blue"] * 30, kind=y).to_csv("t.csv", index=False)
+    if kernel == "Spectrum(3)":
+        X[["seq"]].assign(kind=y).to_csv("t.csv", index=False)
+    assert run_command(["plan", "t.csv", "--target", "kind", "--kernel", kernel]) == 0
+    said = capsys.readouterr().out
+    assert "SVC on 60 rows" in said
+    assert "support vectors" in said
+
+
+def test_the_shell_plans_sequences_with_labels_in_a_second_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X, y = _frame(30)
+    (tmp_path / "reads.fasta").write_text("".join(f">r{i}\n{one}\n" for i, one in enumerate(X.seq)))
+    pd.DataFrame({"name": [f"r{i}" for i in range(30)], "label": y}).to_csv("labels.csv", index=False)
+    assert run_command(["plan", "reads.fasta", "--target", "labels.csv", "--kernel", "GappedKmer(6, 4)"]) == 0
+    assert "SVC on 30 rows" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from mercer.kernels.column_parts import SEQUENCES as SEQUENCES
 from mercer.kernels.column_parts import VALUES as VALUES
 from mercer.kernels.column_parts import mixed_rows as mixed_rows
 from mercer.kernels.column_parts import parts_of as parts_of
+from mercer.kernels.column_parts import reading as reading
 from mercer.kernels.column_parts import symbols_of_table as symbols_of_table
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
 from mercer.kernels.distances import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Matern, RationalQuadratic

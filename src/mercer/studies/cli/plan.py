@@ -53,6 +53,7 @@ def plan_command(
     """
     with ended_by_ctrl_c():
         from mercer import plan
+        from mercer.studies.inputs import with_target
         from mercer.studies.models import encoded_rows
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
@@ -60,11 +61,13 @@ def plan_command(
         raise click.UsageError("--linear trains from the file, which is not planned", click.get_current_context())
     refuse_options_of_files()
     rows = read(table, reading, text=as_text(columns))
+    if target is not None:
+        rows, target = with_target(rows, target, table)
     rows = with_rare(rows, target, task, rare, test_size=0.25, folds=5)
     asked = asked_for(rows, target, machine, weights, task, columns, options)
     estimator = machine_of(asked, options, None)
     column = None if asked.truth is None else asked.truth.target
-    X, y, sample_weight = encoded_rows(
+    given = encoded_rows(
         asked.chosen,
         column,
         estimator,
@@ -72,5 +75,5 @@ def plan_command(
         sample_weight=asked.weights,
         encoder=asked.column_choice.encoder(),
     )
-    for line in str(plan(estimator, X, y, sample_weight)).splitlines():
+    for line in str(plan(*given)).splitlines():
         click.echo(in_options(printable(line)))

@@ -41,6 +41,7 @@ from mercer.specs import MachineSpec, Point, QuadraticSpec
 from mercer.studies.models.predictor import Predictor
 from mercer.studies.models.row_reader import RowReader, listed_rows
 from mercer.studies.tables.encoding import TableEncoder
+from mercer.studies.tables.missing import rows_of
 from mercer.studies.tables.prediction_kind import Classes, Membership, PartTask, PredictionKind
 from mercer.studies.tables.rare import with_rest
 
@@ -373,8 +374,25 @@ class Model(Result, Predictor):
     def _warn_of_unseen(self, table: Any) -> None:
         if isinstance(self.encoder, RowReader) and not self.encoder.of_table:
             return
-        for sentence in self.encoder.describe_unseen(self._as_read(table)):
+        read = self._as_read(table)
+        for sentence in [*self.encoder.describe_unseen(read), *self._describe_letters(read)]:
             warn_user(sentence, TableWarning)
+
+    def _describe_letters(self, table: Table) -> list[str]:
+        """Return a sentence for each column of strings that have no letter of the support vectors."""
+        vectors, sentences = self.support_vectors, []
+        if not isinstance(vectors, MixedRows) or not isinstance(self.encoder, RowReader):
+            return []
+        for name in self.encoder.cell_columns:
+            texts = [cell for cell in table[name].tolist() if isinstance(cell, str)] if name in table else []
+            letters = frozenset().union(*(cell for cell in vectors.stored[name] if isinstance(cell, str)))
+            count = sum(letters.isdisjoint(text) for text in texts)
+            if letters and count:
+                sentences.append(
+                    f"column {name!r} has no letter that the model knows from training in "
+                    f"{rows_of(count, table.n_rows)}"
+                )
+        return sentences
 
     def row_weights(
         self, truth: npt.NDArray[Any], rows: npt.NDArray[np.int64], targets: npt.NDArray[np.float64]

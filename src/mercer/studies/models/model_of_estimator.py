@@ -134,19 +134,18 @@ def encoded_rows(
     rows: npt.NDArray[np.int64] | None = None,
     sample_weight: Any = None,
     encoder: TableEncoder | None = None,
-) -> tuple[Any, Any, Any]:
-    """Return the rows, targets and weights to which `fit_model` fits a machine; the parameters are those of it.
+) -> tuple[Machine, Any, Any, Any]:
+    """Return the machine, rows, targets and weights that `fit_model` fits; the parameters are those of it.
 
-    Targets are None for novelty detectors, and weights without `sample_weight`.
+    The kernel of the machine names its columns if it reads the cells; the rows are then a dict of columns. Targets are
+    None for novelty detectors, and weights without `sample_weight`.
     """
-    training, weights, _ = _encoded(table, target, machine, rows, sample_weight, (), "error", encoder)
-    if isinstance(training.encoder, RowReader):
-        raise TableError(
-            f"{training.encoder.kernel!r} reads the cells of a table itself, and this command encodes them",
-            "name a kernel of numbers such as rbf, or fit the machine at once",
-        )
+    training, weights, machine = _encoded(table, target, machine, rows, sample_weight, (), "error", encoder)
     y = None if target is None else training.prediction_kind.as_y(training.truth)
-    return training.X, y, weights
+    X = training.X
+    if isinstance(training.encoder, RowReader):
+        X = training.encoder.columns_of(as_table(table).take(training.rows))
+    return machine, X, y, weights
 
 
 def _encoded(

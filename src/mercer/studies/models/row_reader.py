@@ -155,15 +155,25 @@ class RowReader:
         """
         if self.columns is None:
             return self._without_names(X)
+        rows = mixed_rows(self.kernel, self.columns_of(X), fitted=True)
+        assert rows is not None
+        return rows
+
+    def columns_of(self, X: Any) -> dict[str, Any]:
+        """Return the columns that the kernel reads by name: cells, and encoded numbers, (n, width) for each column.
+
+        Raises
+        ------
+        TableError
+            If a column does not exist, or cannot be encoded.
+        """
         if self.of_table:
             X = as_table(X)
         self._refuse_absent(X)
-        columns = {name: cells for name, cells in self._columns_of(X).items() if name in self.columns}
-        if self.rules_:
-            columns |= self._encoded(X)
-        rows = mixed_rows(self.kernel, columns, fitted=True)
-        assert rows is not None
-        return rows
+        if isinstance(X, Table):
+            self._refuse_unreadable(X)
+        columns = {name: cells for name, cells in self._columns_of(X).items() if name in (self.columns or ())}
+        return columns | self._encoded(X) if self.rules_ else columns
 
     def _columns_of(self, X: Any) -> dict[str, Any]:
         if not isinstance(X, Table):
@@ -206,6 +216,23 @@ class RowReader:
         if isinstance(X, Table):
             for name in self.column_names:
                 X[name]  # raises a TableError that suggests similar names
+
+    def _refuse_unreadable(self, table: Table) -> None:
+        """Refuse missing cells that the kernel cannot read, and numbers in the place of strings."""
+        strings = {names[0] for what, names in parts_read(self.kernel) if what == SEQUENCES}
+        for name in self._texts:
+            if name in strings and table.is_numeric(name) and table.n_rows:
+                raise TableError(
+                    f"column {name!r} must hold strings, as it did in training, but holds numbers",
+                    "convert it to text if these are strings of digits",
+                )
+            if (empty := table.missing(name)).any():
+                row = table.row_numbers(empty.nonzero()[0][:1])[0]
+                more = f" and {int(empty.sum()) - 1:,} more" if empty.sum() > 1 else ""
+                raise TableError(
+                    f"column {name!r} is empty in row {row}{more}, and {self.kernel!r} cannot read missing cells",
+                    "fill it in, or leave such rows out",
+                )
 
     def without_target(self, X: Any, target: str | None) -> Any:
         """Return a table or data frame without its target; of rows without names, the only column that is left."""

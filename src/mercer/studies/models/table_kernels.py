@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from mercer.data import Table, TableError, listing
-from mercer.kernels import FINGERPRINTS, NUMBERS, REST, SEQUENCES, VALUES, Kernel, as_kernel, parts_of
+from mercer.kernels import FINGERPRINTS, NUMBERS, REST, SEQUENCES, VALUES, Kernel, as_kernel, parts_of, reading
 from mercer.studies.models.row_reader import SEQUENCE, RowReader
+from mercer.studies.tables.column_checks import MANY_LEVELS
 from mercer.studies.tables.encoding import TableEncoder
 
 
@@ -31,10 +32,15 @@ def cell_kernel(kernel: Any, table: Table, target: str | None) -> Kernel | None:
         return None
     asked = as_kernel(kernel)
     features = [name for name in table.names if name != target]
+    _refuse_places(asked)
     if not asked.named_columns:
-        if not asked.is_structured:
+        if asked.is_structured:
+            asked = asked.on(_sequences(asked, table, features))
+        elif asked.takes_fingerprints or asked.takes_symbols:
+            asked = asked.on(REST)  # of the cells, not of standardised numbers
+        else:
             return None
-        asked = asked.on(_sequences(asked, table, features))
+    _refuse_values(asked)
     for part, names in asked.named_columns:
         for name in names if names != REST else ():
             if name == target:
@@ -99,12 +105,6 @@ def reader_of_table(kernel: Kernel, table: Table, encoder: TableEncoder) -> RowR
         If a part needs kernel values, which a table does not hold, or is on columns by their places.
     """
     parts = parts_of(kernel)
-    if any(what == VALUES for what, _ in parts):
-        raise TableError(
-            f"{kernel!r} takes matrices of kernel values, which are no columns of a table",
-            "fit the machine in Python, on a dict of the matrices",
-        )
-    _refuse_places(kernel)
     names = tuple(dict.fromkeys(name for _, part_names in parts for name in part_names))
     raw = {name for what, part_names in parts if what != NUMBERS for name in part_names}
     for part, part_names in kernel.named_columns:
@@ -113,6 +113,7 @@ def reader_of_table(kernel: Kernel, table: Table, encoder: TableEncoder) -> RowR
                 f"{part!r} reads strings, and column {part_names[0]!r} holds numbers",
                 "take a kernel of numbers such as RBF, or read the column as text with categorical=NAME",
             )
+    _refuse_own_texts(kernel, table, encoder)
     for name in cell_columns(kernel):
         if (empty := table.missing(name)).any():
             row = table.row_numbers(empty.nonzero()[0][:1])[0]
@@ -123,6 +124,41 @@ def reader_of_table(kernel: Kernel, table: Table, encoder: TableEncoder) -> RowR
     kinds = {name: kind for name, kind in encoder.kinds.items() if name in names and name not in raw}
     inner = TableEncoder(missing=encoder.missing, max_levels=encoder.max_levels, kinds=kinds)
     return RowReader(kernel, names, inner)
+
+
+def _refuse_values(kernel: Kernel) -> None:
+    if any(what == VALUES for what, _ in parts_of(kernel)):
+        raise TableError(
+            f"{kernel!r} takes matrices of kernel values, which are no columns of a table",
+            "fit the machine in Python, on a dict of the matrices",
+        )
+
+
+def _refuse_own_texts(kernel: Kernel, table: Table, encoder: TableEncoder) -> None:
+    """Refuse columns of text that differs in nearly every row for kernels of numbers: indicators would say nothing."""
+    for part, names in kernel.named_columns:
+        for name in names:
+            if table.is_numeric(name):
+                if part.takes_fingerprints and len(names) == 1 and not _are_bits(table, name):
+                    raise TableError(
+                        f"{part!r} reads fingerprints, and column {name!r} holds one number a row",
+                        "name all columns of the fingerprint, or 'rest', or a column of strings of the letters 0 and 1",
+                    )
+                continue
+            n_known = int((~table.missing(name)).sum())
+            n_levels = len({cell for cell in table[name].tolist() if cell is not None})
+            is_plain = encoder.kinds.get(name, "categories") == "categories"
+            if reading(part) == NUMBERS and is_plain and n_levels > max(MANY_LEVELS, 0.9 * n_known):
+                raise TableError(
+                    f"{part!r} reads numbers, and column {name!r} holds text that differs in nearly every row",
+                    f"take a kernel of strings, such as 'Spectrum(3) on {name}'",
+                )
+
+
+def _are_bits(table: Table, name: str) -> bool:
+    """Return whether a column of numbers is written as strings of the letters 0 and 1 of one length."""
+    written = [cell for cell in table.as_text(name)[name].tolist() if cell is not None]
+    return len({len(cell) for cell in written}) == 1 and len(written[0]) > 1 and set().union(*written) <= {"0", "1"}
 
 
 def _refuse_places(kernel: Kernel) -> None:
