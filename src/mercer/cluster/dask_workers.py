@@ -13,7 +13,7 @@ from typing import Any
 import cloudpickle
 import dask
 import numpy as np
-from distributed import Client, Future, KilledWorker, default_client, wait
+from distributed import Client, Future, KilledWorker, default_client, get_worker, wait
 from distributed.client import ClosedClientError, FutureCancelledError
 from distributed.comm import CommClosedError
 
@@ -74,7 +74,8 @@ class DaskWorkers(Workers):
         shared: Any = payload
         with self._errors():
             if len(payload) > _LARGE:
-                shared = self.client.submit(bytes, payload, pure=False)
+                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):  # it is one task
+                    shared = self.client.submit(bytes, payload, pure=False)
             return self.client.map(_called, [function] * n, *lists, payload=shared, pure=False)
 
     def fetch(
@@ -205,6 +206,10 @@ def workers_at(address: str) -> Iterator[DaskWorkers]:
     ClusterError
         If no scheduler answers there.
     """
+    current = current_workers()
+    if current is not None and current.client.scheduler.address == address:
+        yield current
+        return
     try:
         client = Client(address, timeout=_LOST_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -214,6 +219,16 @@ def workers_at(address: str) -> Iterator[DaskWorkers]:
         ) from error
     with client:
         yield DaskWorkers(client)
+
+
+def current_task_is_wanted() -> Callable[[], bool]:
+    """Return a function that says whether the client still wants the result of this task of a worker."""
+    try:
+        worker, key = get_worker(), get_worker().get_current_task()
+    except ValueError:  # this is no worker
+        return lambda: True
+    wanted = ("executing", "long-running")
+    return lambda: key in worker.state.tasks and worker.state.tasks[key].state in wanted
 
 
 def _called(function: Callable[..., Any], *items: Any, payload: bytes) -> Any:

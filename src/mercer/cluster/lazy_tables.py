@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 import numpy as np
 
 from mercer.cluster.workers import Workers
+
+_POLL_SECONDS = 0.2  # between two looks at whether the result of a task is still wanted
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -54,6 +57,31 @@ def workers_of(cluster: Any) -> Iterator[Workers]:
         return
     with workers_at(cluster) as workers:
         yield workers
+
+
+@contextmanager
+def while_wanted(stop: Callable[[], object]) -> Iterator[None]:
+    """In a task of a Dask worker, call `stop` when the client does not want its result any more."""
+    if "distributed" not in sys.modules:
+        yield
+        return
+    from mercer.cluster.dask_workers import current_task_is_wanted
+
+    wanted, done = current_task_is_wanted(), Event()
+
+    def listen() -> None:
+        while not done.wait(_POLL_SECONDS):
+            if not wanted():
+                stop()
+                return
+
+    listener = Thread(target=listen, name="mercer-listener", daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        done.set()
+        listener.join()
 
 
 def partitions(table: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from copy import copy
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
+from mercer.cluster import Workers, workers_of
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
 from mercer.data.files import Checkpoint
@@ -149,6 +151,12 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         fold in each round; the last round has all. "auto": all if there are up to 2,000, else a quarter of the next
         round's. A third of the settings goes on, at least three and the best of each kernel, unless it is significantly
         worse. If `max_seconds` is short, rounds grow less. The result may differ from that of the whole search.
+    cluster : str, optional
+        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or ``client.scheduler.address``. Its workers then
+        try the settings: a task has the settings that differ in penalties only, on one fold. Rows travel once, and
+        scores come back. The result is that of threads, to every digit, if the matrices fit into `memory_limit`; a lost
+        worker changes nothing. The best machine is trained in this process. It needs `mercer[dask]`, and `n_jobs` has
+        no effect then.
 
     Attributes
     ----------
@@ -181,6 +189,8 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         known what no score is above, and as GridSearchCV does. Where every fit fails, what the first one raised.
     StoppedError
         If the search was stopped before one setting was finished.
+    ClusterError
+        If the workers of `cluster` cannot go on. With `checkpoint`, the results of finished settings are kept.
 
     Warns
     -----
@@ -255,6 +265,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         callback: Callable[[StageProgress], object] | None = None,
         early_stopping: str | None = None,
         rounds: str | Sequence[int] | None = None,
+        cluster: str | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -279,6 +290,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         self.callback = callback
         self.early_stopping = early_stopping
         self.rounds = rounds
+        self.cluster = cluster
 
     @property
     def grid(self) -> list[dict[str, list[Any]]]:
@@ -513,8 +525,11 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         follows = self._follows()
         score = self._deciding_score(metric) if follows else ""
         parts = (self, fits_of, candidates, splits, routed)
-        schedule = Schedule(*parts, metric=score, follows=follows, monitor=monitor, **rules)
-        schedule.fit(X, y)
+        with ExitStack() as stack:
+            if self.cluster is not None:
+                rules["workers"] = stack.enter_context(self._workers())
+            schedule = Schedule(*parts, metric=score, follows=follows, monitor=monitor, **rules)
+            schedule.fit(X, y)
         schedule.warn()
         self.stopped_, self.reason_, self.n_splits_ = schedule.stopped, schedule.reason, len(splits)
         self.multimetric_ = schedule.multimetric_
@@ -530,6 +545,14 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
+
+    def _workers(self) -> AbstractContextManager[Workers]:
+        """Return the workers of the cluster."""
+        if not isinstance(self.cluster, str):
+            raise TypeError(f"cluster must be the address of a Dask scheduler as text, got {self.cluster!r}.")
+        if hasattr(self.scoring, "of_folds"):
+            raise ValueError("a scorer of all folds together needs them in one process: leave cluster out.")
+        return workers_of(self.cluster)
 
     def _memory_of_all(self) -> int | None:
         """The smaller of the search's and its machine's limits, in bytes; None is what a Gram matrix has by default."""

@@ -14,11 +14,13 @@ from sklearn.exceptions import FitFailedWarning
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.certificates.status import StoppedError
+from mercer.cluster import ClusterError, Workers
 from mercer.data.files import Checkpoint
 from mercer.data.user_warnings import warn_user
 from mercer.model_selection.search.cv_results import SettingResults
 from mercer.model_selection.search.finished import FinishedSettings, Tried
 from mercer.model_selection.search.fold_rows import row_numbers
+from mercer.model_selection.search.on_workers import SpreadSearch
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.racing import (
     BOUND,
@@ -81,6 +83,8 @@ class Schedule:
         Returns further settings to try, by the results so far.
     estimator : estimator, optional
         What takes the place of the estimator of the search.
+    workers : Workers, optional
+        Workers of a cluster that try the settings.
     checkpoint : Checkpoint, optional
         Where the results of finished settings are written, and from where they are taken.
 
@@ -109,7 +113,9 @@ class Schedule:
         more: Callable[[dict[str, Any]], Any] | None = None,
         estimator: Any = None,
         checkpoint: Checkpoint | None = None,
+        workers: Workers | None = None,
     ) -> None:
+        self._workers = workers
         self._finished = FinishedSettings(checkpoint)
         self.search, self.fits_of, self.routed = search, fits_of, routed
         self.metric, self.follows = metric, follows
@@ -218,7 +224,7 @@ class Schedule:
             self._fits[first, last] = self.fits_of(table, targets, splits[first:last], fit_params=routed.estimator.fit)
         fits = self._fits[first, last]
         by_looks = self.search.early_stopping is not None
-        prefitted = PrefittedSearchCV(
+        part = PrefittedSearchCV(
             self.search,
             fits,
             [self.results.candidates[k] for k in places],
@@ -229,8 +235,11 @@ class Schedule:
             numbers=places.tolist(),
             after_part=self._after_part(places, first, last, n_rows),
         )
+        prefitted = part if self._workers is None else SpreadSearch(self._workers, part)
         try:
             prefitted.fit(table, targets)
+        except ClusterError:
+            raise
         except StoppedError:
             if not self.results.n_done.any():
                 raise

@@ -123,7 +123,7 @@ class PrefittedSearchCV(BaseSearchCV):
         return self.routed
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
-        paths = self._paths()
+        paths = self.paths()
         self.clock.plan([[self.numbers[place] for place in path] for path in paths])
         with closing(self.fits.run([self._estimator(place) for place in path] for path in paths)) as fits:
             for path in paths:
@@ -152,7 +152,7 @@ class PrefittedSearchCV(BaseSearchCV):
                 self._summaries[place] = _Summary.of(folds)
                 for fold in folds:
                     self.clock.measured(self.numbers[place], fold.seconds)
-                self._report_progress(place)
+                self.report_progress(place)
         made_all = [fold for folds in made.values() for fold in folds]
         errors = [fold.error for fold in made_all if fold.error is not None]
         if errors and not self._errors:
@@ -207,6 +207,11 @@ class PrefittedSearchCV(BaseSearchCV):
         """Text that says what the fits shared, and why they could not share more."""
         return FIXED if isinstance(self._asked, WithoutRows) else self.fits.reason
 
+    @property
+    def n_failed(self) -> int:
+        """Number of fits that failed."""
+        return len(self._errors)
+
     def warn_of_failures(self) -> None:
         """Warn of settings whose fits all failed; scikit-learn does not see them."""
         if len(self._scored) < len(self._summaries):
@@ -217,7 +222,7 @@ class PrefittedSearchCV(BaseSearchCV):
         """Return the next fit, in the order in which scikit-learn evaluates settings and folds."""
         return next(self._made)
 
-    def _paths(self) -> list[list[int]]:
+    def paths(self) -> list[list[int]]:
         """Return paths of grid positions with equal kernel and gamma; C ascends along each path for warm starts."""
         paths: dict[int, list[int]] = {}
         for place, head in enumerate(self.heads):
@@ -229,7 +234,12 @@ class PrefittedSearchCV(BaseSearchCV):
         values = (self.candidates[place].get(self._path + name) for name in ("nu", "epsilon", "C"))
         return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
-    def _report_progress(self, place: int) -> None:
+    @property
+    def loo_values(self) -> str | None:
+        """Which leave-one-out values take the place of fits on folds; None with folds."""
+        return self._asked.what if isinstance(self._asked, WithoutRows) else None
+
+    def report_progress(self, place: int, n_at_a_time: int | None = None) -> None:
         """Report the progress of the search, unless the search was stopped."""
         report = getattr(self.search, "_report", None)
         if self.fits.stopped or report is None:
@@ -239,7 +249,7 @@ class PrefittedSearchCV(BaseSearchCV):
             "search",
             self.clock.n_done,
             self.clock.n_total,
-            self.clock.seconds_left() / self.fits.n_at_a_time,
+            self.clock.seconds_left() / (n_at_a_time or self.fits.n_at_a_time),
             ", ".join(f"{name} = {_in_short(value)}" for name, value in setting.items()),
             setting=self.candidates[place],
             n_rows=self.clock.n_rows,

@@ -74,6 +74,8 @@ class SharedFits:
         Folds at a time; see :func:`mercer.gram.backends.n_threads`.
     allowance : Allowance
         The limits; `memory_limit` is 1 GiB where it is None.
+    folds : sequence of int, optional
+        Numbers of the folds to fit; all by default. Each has the same result as with all folds.
     """
 
     def __init__(
@@ -86,11 +88,13 @@ class SharedFits:
         *,
         n_jobs: int | None,
         allowance: Allowance,
+        folds: Sequence[int] | None = None,
     ) -> None:
         limit = DEFAULT_MEMORY_LIMIT if allowance.memory_limit is None else allowance.memory_limit
         self._folds = Folds(X, y, splits, fit_params, limit)
-        self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
-        self._allowance = allowance
+        self._fitted = list(range(len(splits)) if folds is None else folds)
+        self._n_threads = max(1, min(len(self._fitted), n_threads(n_jobs)))
+        self.allowance = allowance
         self._ends = Interruption(allowance.interruption)  # also requested when the caller stops reading fits
         self._limit = limit
         self._shares = not why_nothing_is_shared(estimator, X, self._folds.params)
@@ -109,12 +113,12 @@ class SharedFits:
 
     def stop(self) -> None:
         """End the search before the next fit."""
-        self._allowance.interruption.request()
+        self.allowance.interruption.request()
 
     @property
     def stopped(self) -> str:
         """Why the search must stop, or ""."""
-        return self._allowance.monitor.stopped
+        return self.allowance.monitor.stopped
 
     def run(self, paths: Iterable[Sequence[Any]]) -> Generator[list[FoldFit], None, None]:
         """Fit estimators on the training rows of every fold.
@@ -132,8 +136,8 @@ class SharedFits:
             For each estimator in order, the fits of all folds when they are finished; an empty list if the search was
             stopped before. After a stop, no further sequences are started.
         """
-        n_folds, memory, ready = len(self._folds), Memory(self._limit), PriorityQueue[QueueItem]()
-        self._ends, self._reasons = Interruption(self._allowance.interruption), {}
+        n_folds, memory, ready = len(self._fitted), Memory(self._limit), PriorityQueue[QueueItem]()
+        self._ends, self._reasons = Interruption(self.allowance.interruption), {}
         pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
             for estimators in paths:
@@ -143,8 +147,8 @@ class SharedFits:
                 path = Path(estimators, why_not, n_folds, memory)
                 self._shares = path.shares
                 if path.shares:
-                    for fold in range(n_folds):
-                        ready.put((self._turn_of(0, fold), 0.0, fold, FoldState(path, fold)))
+                    for fold, number in enumerate(self._fitted):
+                        ready.put((self._turn_of(0, fold), 0.0, fold, FoldState(path, number)))
                     for _ in range(len(estimators) * n_folds):
                         pool.submit(self._take_turn, ready)
                 yield from self._finish(pool, path)
@@ -154,7 +158,7 @@ class SharedFits:
             pool.shutdown(cancel_futures=True)
 
     def _finish(self, pool: ThreadPoolExecutor, path: Path) -> Iterator[list[FoldFit]]:
-        courses = [FoldState(path, fold) for fold in range(len(self._folds))]
+        courses = [FoldState(path, number) for number in self._fitted]
         for place, estimator in enumerate(path.estimators):
             if path.shares:
                 made = path.made(place)
@@ -184,7 +188,7 @@ class SharedFits:
 
     def _turn_of(self, place: int, fold: int) -> int:
         """Return the turn of a fold's fit at a position of the path: the position, or one less for folds ahead."""
-        n_folds = len(self._folds)
+        n_folds = len(self._fitted)
         return place - (fold >= n_folds - n_folds % self._n_threads)
 
     def _fit_fold(self, fold_state: FoldState, estimator: Any) -> FoldFit:
@@ -351,7 +355,7 @@ class SharedFits:
         """Set the step limit and the time limit of a fit."""
         if machine.max_iter == -1 and isinstance(machine, DualMachine):
             machine.max_iter = most_steps(self._folds.n_train(number))
-        limits = [seconds for seconds in (machine.max_seconds, self._allowance.seconds_left()) if seconds is not None]
+        limits = [seconds for seconds in (machine.max_seconds, self.allowance.seconds_left()) if seconds is not None]
         machine.max_seconds = min(limits, default=None)
 
     def _go_on(self, machine: DualMachine, fold_state: FoldState, kernel: Kernel) -> DualMachine:

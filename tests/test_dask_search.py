@@ -1,0 +1,123 @@
+"""Searches on the workers of a Dask cluster: the same results as by threads, progress, limits and lost workers."""
+
+import os
+import signal
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.exceptions import FitFailedWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mercer import SVC, KernelSearchCV, LinearSVC
+from mercer.certificates.status import StoppedError
+from mercer.cluster import ClusterError
+
+distributed = pytest.importorskip("distributed")
+
+GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1]}
+SEARCHES = {
+    "one matrix for all folds": lambda **about: KernelSearchCV(SVC(), GRID, **about),
+    "a matrix for each fold": lambda **about: KernelSearchCV(
+        make_pipeline(StandardScaler(), SVC()),
+        C=[0.1, 1.0],
+        gamma=["scale", 0.1],
+        cv=2,
+        return_train_score=True,
+        **about,
+    ),
+    "zoom": lambda **about: KernelSearchCV(SVC(), C="zoom", gamma=[0.05], cv=3, **about),
+    "leave-one-out": lambda **about: KernelSearchCV(SVC(), GRID, cv="leave_one_out", **about),
+    "early stopping": lambda **about: KernelSearchCV(LinearSVC(), C=[0.1, 1.0], early_stopping="bound", **about),
+    "rounds": lambda **about: KernelSearchCV(
+        SVC(), GRID, scoring=["accuracy", "roc_auc"], refit="accuracy", rounds=[60, 160], **about
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return make_classification(200, 6, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options, silence_logs=50) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def assert_same(one, other):
+    assert [*one.cv_results_] == [*other.cv_results_]
+    for name, values in one.cv_results_.items():
+        if "time" not in name and name != "params":
+            np.testing.assert_array_equal(values, other.cv_results_[name], err_msg=name)
+    assert one.best_params_ == other.best_params_
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_results_are_those_of_threads_to_every_digit(table, client, name):
+    search = SEARCHES[name](cluster=client.scheduler.address).fit(*table)
+    assert_same(SEARCHES[name]().fit(*table), search)
+    assert search.reason_
+
+
+def test_a_killed_worker_changes_no_digit(table, client):
+    killed, done = [], []
+
+    def kill_once(progress):
+        done.append(progress.done)
+        if not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    search = KernelSearchCV(SVC(), GRID, cluster=client.scheduler.address, callback=kill_once).fit(*table)
+    assert killed
+    assert done[-1] == 30
+    assert_same(KernelSearchCV(SVC(), GRID).fit(*table), search)
+
+
+def test_a_stop_keeps_the_settings_that_are_finished(table, client):
+    with pytest.warns(UserWarning, match="interrupted"):
+        search = KernelSearchCV(SVC(), GRID, cluster=client.scheduler.address, callback=lambda _: True).fit(*table)
+    assert search.stopped_ == "interrupted"
+    scores = search.cv_results_["mean_test_score"]
+    assert 0 < np.isfinite(scores).sum() < 6
+    with pytest.raises(StoppedError, match="time limit"):
+        KernelSearchCV(SVC(), GRID, cluster=client.scheduler.address, max_seconds=1e-6).fit(*table)
+
+
+def test_failed_fits_have_the_error_score(table, client):
+    asked = {"C": [1.0], "gamma": [0.1, -1.0]}
+    results = []
+    for address in (None, client.scheduler.address):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.append(KernelSearchCV(SVC(), asked, cluster=address).fit(*table))
+    assert_same(*results)
+    with pytest.warns(FitFailedWarning, match=r"fits failed.*gamma must be"):
+        KernelSearchCV(SVC(), asked, cluster=client.scheduler.address).fit(*table)
+    with pytest.raises(ValueError, match="gamma must be"):
+        KernelSearchCV(SVC(), asked, cluster=client.scheduler.address, error_score="raise").fit(*table)
+
+
+def test_what_is_no_cluster_is_refused(table, client):
+    with pytest.raises(TypeError, match="address of a Dask scheduler as text"):
+        KernelSearchCV(SVC(), GRID, cluster=3).fit(*table)
+    with pytest.raises(ClusterError, match="no scheduler of Dask answers at 'nowhere'"):
+        KernelSearchCV(SVC(), GRID, cluster="nowhere").fit(*table)
+
+
+def test_a_checkpoint_keeps_the_settings_of_a_search_whose_scheduler_goes_away(table, client, tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.model_selection.search.finished.FinishedSettings.is_due", True)
+    tried = []
+    with distributed.Client(client.scheduler.address) as closed:
+        search = KernelSearchCV(SVC(), GRID, cluster=client.scheduler.address, callback=lambda _: closed.close())
+        with pytest.raises(ClusterError, match="does not answer"):
+            search.fit(*table, checkpoint=tmp_path / "checkpoint")
+    search.set_params(callback=tried.append)
+    search.fit(*table, checkpoint=tmp_path / "checkpoint")
+    assert len(tried) == 3
+    assert_same(KernelSearchCV(SVC(), GRID).fit(*table), search)
