@@ -31,8 +31,8 @@ import mercer.kernels as mk
 import reference
 from cases import ISAS
 from mercer import SVC, SVR, IndefiniteKernelWarning, KernelRidge, RKHSFunction, Tanimoto
-from mercer._core import WordRows, word_pairs, word_transform
 from mercer.data import as_data, as_structured, together
+from mercer.data.work_in_parts import finished
 from mercer.gram import Gram
 from mercer.gram.backends import BlockBackend
 from mercer.kernels import (
@@ -579,37 +579,17 @@ def test_all_evaluators_of_words_agree_also_in_products(monkeypatch, case, isa):
     vectors = np.random.default_rng(0).normal(size=(5, 2))
     blocks, classes = [], set()
     for joining, comparing, dense in [(0.0, 1.0, 1.0), (1.0, 0.0, 1e9), (1.0, 1.0, 0.0)]:
-        monkeypatch.setattr("mercer.kernels.word_sums._PRODUCT_NANOSECONDS", 0.0)
         for name, cost in (("JOIN", joining), ("PAIR", comparing), ("DENSE", dense)):
             monkeypatch.setattr(f"mercer.kernels.word_sums._{name}_NANOSECONDS", cost)
         monkeypatch.setattr("mercer.kernels.word_sums._SETUP_NANOSECONDS", joining)
-        monkeypatch.setattr("mercer.kernels.word_sums._TRANSFORM_NANOSECONDS", 0.0)
         A, B = together(as_structured(rows), as_structured(others))
         blocks.append(case.kernel.block(A, B))
         classes.add(type(case.kernel._evaluator(A)).__name__)
         np.testing.assert_allclose(blocks[-1], blocks[0], rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(case.kernel.products(A, B, vectors), blocks[-1] @ vectors, rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(
+            finished(case.kernel.products(A, B, vectors)), blocks[-1] @ vectors, rtol=1e-12, atol=1e-9
+        )
     assert classes == ({"Products"} if case.kernel.length == 2 else {"Products", "Pairs"})
-
-
-def test_native_sums_over_words_are_those_of_their_twins():
-    rng = np.random.default_rng(0)
-    lengths = np.array([0, 3, 200, 70, 5, 300])
-    letters = rng.integers(0, 4, size=lengths.sum()).astype(np.uint8)
-    letters[rng.random(letters.size) < 0.02] = 255
-    starts, place_weights = np.concatenate([[0], np.cumsum(lengths)]), rng.random(letters.size)
-    weights, index = rng.random(7), np.arange(6)
-    table = rng.random(4**6)
-    for isa in ISAS:
-        for by_place in (None, place_weights):
-            out = np.empty((6, 6))
-            rows = WordRows(letters, starts, by_place)
-            word_pairs(isa, rows, index, rows, index, 6, weights, out)
-            twin = reference.word_pairs(letters, starts, by_place, index, index, 6, weights)
-            np.testing.assert_allclose(out, twin, rtol=1e-12)
-        transformed = table.copy()
-        word_transform(isa, 6, weights[:4], 4, transformed)
-        np.testing.assert_allclose(transformed, reference.word_transform(6, weights[:4], 4, table), rtol=1e-12)
 
 
 def test_eigenvalues_are_those_of_all_words_and_decide():

@@ -3,12 +3,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
 #include "bindings/binding.hpp"
 #include "gram/dispatch.hpp"
-#include "parallel/scratch.hpp"
+#include "gram/word_tables.hpp"
 
 namespace mercer {
 namespace {
@@ -137,17 +138,92 @@ void word_pairs(const std::string& isa, const WordRows& lefts, ConstIndices left
     native.word_pairs(left, right, words, out.data(), right.count);
 }
 
-void word_transform(const std::string& isa, int64_t length, Numbers weights, int64_t n_letters,
-                    nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> table) {
-    const WordWeights words = word_weights(length, weights);
+using Numbered = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Returns the number of all words.
+int64_t word_count(int64_t length, int64_t n_letters) {
+    require(length >= 1 && length <= 127, "words must have 1 to 127 letters");
     require(n_letters >= 1, "there must be letters");
     int64_t size = 1;
     for (int64_t k = 0; k < length && size <= (int64_t{1} << 40); ++k) size *= n_letters;
-    require(static_cast<int64_t>(table.shape(0)) == size, "table must have a number for each word");
-    const Implementation& native = implementation(isa);
+    return size;
+}
+
+// A table of all words that is multiplied by the weights of their distances in parts of bounded work.
+class WordTransformer {
+  public:
+    WordTransformer(const std::string& isa, int64_t length, int64_t n_letters, Numbers eigenvalues, Numbered table)
+        : native_(implementation(isa)),
+          eigenvalues_(eigenvalues),
+          table_(table),
+          words_{length, n_letters, eigenvalues.data(), table.data()} {
+        const int64_t size = word_count(length, n_letters);
+        require(static_cast<int64_t>(table.shape(0)) == size, "table must have a number for each word");
+        require(static_cast<int64_t>(eigenvalues.shape(0)) == length + 1, "there must be length + 1 eigenvalues");
+        at_a_time_[kLastPlaces] = part_of(size, kLastPlaces);
+        at_a_time_[kToDifferences] = at_a_time_[kFromDifferences] = part_of(size, kToDifferences);
+    }
+
+    // Does the next part, and returns whether another one is left.
+    bool step(int n_threads) {
+        if (stage_ <= kFromDifferences) {
+            const int64_t units = native_.transform_units(words_, stage_);
+            const int64_t first = unit_, last = std::min(units, first + at_a_time_[stage_]);
+            if (first < last) {
+                const ReleasedGil released;
+                native_.word_transform(words_, stage_, first, last, n_threads);
+            }
+            unit_ = last;
+            if (last == units) ++stage_, unit_ = 0;
+        }
+        return stage_ <= kFromDifferences;
+    }
+
+  private:
+    int64_t part_of(int64_t size, int stage) const {
+        const int64_t units = native_.transform_units(words_, stage), parts = size / kWordsAtATime + 1;
+        return std::max<int64_t>(1, units / parts);
+    }
+
+    static constexpr int64_t kWordsAtATime = int64_t{1} << 22;  // a part takes about 20 ms
+
+    const Implementation& native_;
+    Numbers eigenvalues_;
+    Numbered table_;
+    WordTable words_;
+    int64_t at_a_time_[3]{}, unit_ = 0;
+    int stage_ = kToDifferences;
+};
+
+LetterRows letter_rows(const Letters& letters, const ConstIndices& starts, const std::optional<Numbers>& place_weights,
+                       int64_t length, int64_t n_letters, int64_t first, int64_t last, std::size_t table,
+                       std::size_t of_rows) {
+    const auto n = static_cast<int64_t>(starts.shape(0)) - 1;
+    require(0 <= first && first <= last && last <= n, "first and last must be rows");
+    for (int64_t i = first; i < last; ++i)
+        require(starts.data()[i] >= 0 && starts.data()[i] <= starts.data()[i + 1] &&
+                    starts.data()[i + 1] <= static_cast<int64_t>(letters.shape(0)),
+                "starts must not decrease, and be places of letters");
+    require(!place_weights || place_weights->shape(0) == letters.shape(0), "place_weights must be one a letter");
+    require(static_cast<int64_t>(table) == word_count(length, n_letters), "table must have a number for each word");
+    require(static_cast<int64_t>(of_rows) == n, "there must be a number for each row");
+    return {letters.data(), starts.data(), place_weights ? place_weights->data() : nullptr, length, n_letters};
+}
+
+void add_rows_to_words(Letters letters, ConstIndices starts, std::optional<Numbers> place_weights, int64_t length,
+                       int64_t n_letters, int64_t first, int64_t last, Numbers coefficients, Numbered table) {
+    const LetterRows rows = letter_rows(letters, starts, place_weights, length, n_letters, first, last, table.shape(0),
+                                        coefficients.shape(0));
     const ReleasedGil released;
-    Scratch planes(sizeof(double) * static_cast<std::size_t>((words.n_weights - 1) * size + 1));
-    native.word_transform(words, n_letters, table.data(), planes.as<double>());
+    mercer::add_to_words(rows, first, last, coefficients.data(), table.data());
+}
+
+void sum_words_of_rows(Letters letters, ConstIndices starts, std::optional<Numbers> place_weights, int64_t length,
+                       int64_t n_letters, int64_t first, int64_t last, Numbers table, Numbered sums, int n_threads) {
+    const LetterRows rows =
+        letter_rows(letters, starts, place_weights, length, n_letters, first, last, table.shape(0), sums.shape(0));
+    const ReleasedGil released;
+    mercer::sum_over_words(rows, first, last, table.data(), sums.data(), n_threads);
 }
 
 }  // namespace
@@ -169,8 +245,16 @@ void bind_strings(nb::module_& m) {
     m.def("word_pairs", &word_pairs, nb::arg("isa"), nb::arg("lefts"), nb::arg("left_rows").noconvert(),
           nb::arg("rights"), nb::arg("right_rows").noconvert(), nb::arg("length"), nb::arg("weights").noconvert(),
           nb::arg("out").noconvert());
-    m.def("word_transform", &word_transform, nb::arg("isa"), nb::arg("length"), nb::arg("weights").noconvert(),
-          nb::arg("n_letters"), nb::arg("table").noconvert());
+    nb::class_<WordTransformer>(m, "WordTransformer")
+        .def(nb::init<const std::string&, int64_t, int64_t, Numbers, Numbered>(), nb::arg("isa"), nb::arg("length"),
+             nb::arg("n_letters"), nb::arg("eigenvalues").noconvert(), nb::arg("table").noconvert())
+        .def("step", &WordTransformer::step, nb::arg("n_threads"));
+    m.def("add_to_words", &add_rows_to_words, nb::arg("letters").noconvert(), nb::arg("starts").noconvert(),
+          nb::arg("place_weights").noconvert().none(), nb::arg("length"), nb::arg("n_letters"), nb::arg("first"),
+          nb::arg("last"), nb::arg("coefficients").noconvert(), nb::arg("table").noconvert());
+    m.def("sum_over_words", &sum_words_of_rows, nb::arg("letters").noconvert(), nb::arg("starts").noconvert(),
+          nb::arg("place_weights").noconvert().none(), nb::arg("length"), nb::arg("n_letters"), nb::arg("first"),
+          nb::arg("last"), nb::arg("table").noconvert(), nb::arg("sums").noconvert(), nb::arg("n_threads"));
 }
 
 }  // namespace mercer

@@ -34,6 +34,7 @@ struct Implementation {
     Alignments alignments;
     WordPairs word_pairs;
     WordTransform word_transform;
+    TransformUnits transform_units;
     Combine<double> combine;
     Combine<float> combine_single;
     RowProductsFunction row_products;

@@ -2,6 +2,7 @@
 #include "gram/words.hpp"
 
 #include "gram/simd.hpp"
+#include "parallel/parallel.hpp"
 #include "parallel/scratch.hpp"
 
 namespace mercer::MERCER_ISA {
@@ -13,6 +14,11 @@ typedef uint8_t LooseBytes __attribute__((vector_size(kVectorBytes), aligned(1),
 constexpr uint8_t kNoLetter = 255, kNoWord = 128;
 constexpr int kCounted = 5;        // distances that one pass counts
 constexpr int kFullCounter = 255;  // steps until a counter of one byte is full
+
+constexpr int64_t kBlock = 4096;                     // numbers of a table; a block of 32 KiB fits into the first cache
+constexpr int64_t kChunk = int64_t{1} << 15;         // numbers; a copy of 256 KiB fits into the second cache
+constexpr int64_t kLeastWidth = 8, kMostWidth = 64;  // adjacent numbers of a copy
+constexpr int64_t kMostTasks = 32;                   // parts of a call that threads take
 
 // A row with room on both sides, so that vectors may reach beyond its ends.
 struct PaddedRow {
@@ -129,6 +135,120 @@ MERCER_INLINE double weighted_sum(const PaddedRow& left, const PaddedRow& right,
     return sum;
 }
 
+// A table of all words as blocks of words that differ in the last places only.
+struct Splitting {
+    int64_t last_places = 0, block = 1, n_blocks = 1, width = 1;
+
+    explicit Splitting(const WordTable& words) {
+        while (last_places < words.length && (last_places == 0 || block * words.n_letters <= kBlock))
+            block *= words.n_letters, ++last_places;
+        for (int64_t k = last_places; k < words.length; ++k) n_blocks *= words.n_letters;
+        width = kChunk / n_blocks;
+        width = width < kLeastWidth ? kLeastWidth : width > kMostWidth ? kMostWidth : width;
+        if (width > block) width = block;
+    }
+};
+
+// Along one place, `stride` numbers apart: the mean over the letters, and the other letters' differences from it.
+template <int kLetters>
+MERCER_INLINE void to_differences(double* numbers, int64_t size, int64_t stride, int64_t n_letters) {
+    const int64_t letters = kLetters > 0 ? kLetters : n_letters;
+    const double share = 1.0 / static_cast<double>(letters);
+    for (double* base = numbers; base < numbers + size; base += letters * stride) {
+        for (int64_t k = 0; k < stride; ++k) {
+            double sum = base[k];
+            for (int64_t letter = 1; letter < letters; ++letter) sum += base[k + letter * stride];
+            const double mean = share * sum;
+            base[k] = mean;
+            for (int64_t letter = 1; letter < letters; ++letter) base[k + letter * stride] -= mean;
+        }
+    }
+}
+
+// The inverse: the differences of all letters add up to 0.
+template <int kLetters>
+MERCER_INLINE void from_differences(double* numbers, int64_t size, int64_t stride, int64_t n_letters) {
+    const int64_t letters = kLetters > 0 ? kLetters : n_letters;
+    for (double* base = numbers; base < numbers + size; base += letters * stride) {
+        for (int64_t k = 0; k < stride; ++k) {
+            const double mean = base[k];
+            double others = 0.0;
+            for (int64_t letter = 1; letter < letters; ++letter) {
+                const double difference = base[k + letter * stride];
+                others += difference;
+                base[k + letter * stride] = mean + difference;
+            }
+            base[k] = mean - others;
+        }
+    }
+}
+
+struct Transform {
+    const WordTable& words;
+    const Splitting& split;
+    int stage;
+    int64_t first, last, n_tasks = 0;
+};
+
+// Number of places of word `number` with another letter than 0.
+MERCER_INLINE int64_t nonzero_letters(int64_t number, int64_t n_letters) {
+    int64_t count = 0;
+    for (; number > 0; number /= n_letters) count += number % n_letters != 0;
+    return count;
+}
+
+// The last places of some blocks, which are in the cache: differences, eigenvalues, and back.
+template <int kLetters>
+void last_places(const Transform& job, int64_t first, int64_t last) {
+    const int64_t letters = job.words.n_letters, size = job.split.block;
+    const Scratch memory(static_cast<std::size_t>(size));
+    auto* nonzero = memory.as<uint8_t>();
+    for (int64_t k = 0; k < size; ++k) nonzero[k] = static_cast<uint8_t>(nonzero_letters(k, letters));
+    for (int64_t at = first; at < last; ++at) {
+        double* block = job.words.table + at * size;
+        const double* eigenvalues = job.words.eigenvalues + nonzero_letters(at, letters);
+        int64_t stride = size;
+        while (stride > 1) to_differences<kLetters>(block, size, stride /= letters, letters);
+        for (int64_t k = 0; k < size; ++k) block[k] *= eigenvalues[nonzero[k]];
+        for (; stride < size; stride *= letters) from_differences<kLetters>(block, size, stride, letters);
+    }
+}
+
+// The first places of some words with equal last places. They are copied, because they may share a set of the cache.
+template <int kLetters>
+void first_places(const Transform& job, int64_t first, int64_t last) {
+    const Splitting& split = job.split;
+    const int64_t letters = job.words.n_letters;
+    const Scratch memory(sizeof(double) * static_cast<std::size_t>(split.n_blocks * split.width));
+    auto* numbers = memory.as<double>();
+    for (int64_t unit = first; unit < last; ++unit) {
+        double* from = job.words.table + unit * split.width;
+        const int64_t left = split.block - unit * split.width, width = left < split.width ? left : split.width;
+        const int64_t size = split.n_blocks * width;
+        for (int64_t i = 0; i < split.n_blocks; ++i)
+            for (int64_t k = 0; k < width; ++k) numbers[i * width + k] = from[i * split.block + k];
+        for (int64_t stride = size / letters; stride >= width; stride /= letters) {
+            if (job.stage == kToDifferences)
+                to_differences<kLetters>(numbers, size, stride, letters);
+            else
+                from_differences<kLetters>(numbers, size, stride, letters);
+        }
+        for (int64_t i = 0; i < split.n_blocks; ++i)
+            for (int64_t k = 0; k < width; ++k) from[i * split.block + k] = numbers[i * width + k];
+    }
+}
+
+template <int kLetters>
+void transform_task(void* context, int64_t task) {
+    const auto& job = *static_cast<const Transform*>(context);
+    const int64_t units = job.last - job.first;
+    const int64_t first = job.first + units * task / job.n_tasks, last = job.first + units * (task + 1) / job.n_tasks;
+    if (job.stage == kLastPlaces)
+        last_places<kLetters>(job, first, last);
+    else
+        first_places<kLetters>(job, first, last);
+}
+
 }  // namespace
 
 void word_pairs(const WordsView& left, const WordsView& right, const WordWeights& words, double* out,
@@ -152,33 +272,19 @@ void word_pairs(const WordsView& left, const WordsView& right, const WordWeights
     }
 }
 
-// Plane m of a word u is the sum of the table over the words that differ from u in m of the places seen so far.
-void word_transform(const WordWeights& words, int64_t n_letters, double* table, double* planes) {
-    int64_t size = 1;
-    for (int64_t k = 0; k < words.length; ++k) size *= n_letters;
-    const int64_t most = words.n_weights - 1;
-    for (int64_t k = 0; k < most * size; ++k) planes[k] = 0.0;
-    int64_t stride = size;
-    for (int64_t place = 0; place < words.length; ++place) {
-        stride /= n_letters;
-        for (int64_t m = place + 1 < most ? place + 1 : most; m >= 1; --m) {
-            const double* __restrict from = m == 1 ? table : planes + (m - 2) * size;
-            double* __restrict to = planes + (m - 1) * size;
-            for (int64_t base = 0; base < size; base += n_letters * stride) {
-                for (int64_t k = base; k < base + stride; ++k) {
-                    double sum = 0.0;
-                    for (int64_t letter = 0; letter < n_letters; ++letter) sum += from[k + letter * stride];
-                    for (int64_t letter = 0; letter < n_letters; ++letter)
-                        to[k + letter * stride] += sum - from[k + letter * stride];
-                }
-            }
-        }
-    }
-    for (int64_t k = 0; k < size; ++k) {
-        double sum = words.weights[0] * table[k];
-        for (int64_t m = 1; m <= most; ++m) sum += words.weights[m] * planes[(m - 1) * size + k];
-        table[k] = sum;
-    }
+void word_transform(const WordTable& words, int stage, int64_t first, int64_t last, int n_threads) {
+    const Splitting split(words);
+    Transform job{words, split, stage, first, last};
+    const int64_t units = last - first, tasks = units < kMostTasks ? units : kMostTasks;
+    job.n_tasks = tasks;
+    const auto run = words.n_letters == 4 ? transform_task<4> : transform_task<0>;
+    parallel_for(tasks, n_threads, run, &job);
+}
+
+int64_t transform_units(const WordTable& words, int stage) {
+    const Splitting split(words);
+    if (stage == kLastPlaces) return split.n_blocks;
+    return split.n_blocks == 1 ? 0 : (split.block + split.width - 1) / split.width;
 }
 
 }  // namespace mercer::MERCER_ISA

@@ -27,21 +27,38 @@ struct WordWeights {
 using WordPairs = void (*)(const WordsView& left, const WordsView& right, const WordWeights& words, double* out,
                            int64_t out_stride);
 
-// table[u] = the sum over all words v of h(d(u, v)) table[v], for a table of all n_letters^length words. `planes` has
-// room for n_weights - 1 tables.
-using WordTransform = void (*)(const WordWeights& words, int64_t n_letters, double* table, double* planes);
+// A table of numbers of all n_letters^length words; the last letter of a word varies fastest. On words with j places of
+// differences, H has the eigenvalue eigenvalues[j], j = 0, ..., length.
+struct WordTable {
+    int64_t length, n_letters;
+    const double* eigenvalues;
+    double* table;
+};
+
+// The stages of table <- H table. Each consists of independent units: the first places to differences, the last places
+// to differences, times the eigenvalues, and back, and the first places back.
+constexpr int kToDifferences = 0, kLastPlaces = 1, kFromDifferences = 2;
+
+// Does units first .. last - 1 of a stage.
+using WordTransform = void (*)(const WordTable&, int stage, int64_t first, int64_t last, int n_threads);
+
+// Returns the number of units of a stage.
+using TransformUnits = int64_t (*)(const WordTable&, int stage);
 
 namespace baseline {
 void word_pairs(const WordsView&, const WordsView&, const WordWeights&, double*, int64_t);
-void word_transform(const WordWeights&, int64_t, double*, double*);
+void word_transform(const WordTable&, int, int64_t, int64_t, int);
+int64_t transform_units(const WordTable&, int);
 }  // namespace baseline
 namespace avx2 {
 void word_pairs(const WordsView&, const WordsView&, const WordWeights&, double*, int64_t);
-void word_transform(const WordWeights&, int64_t, double*, double*);
+void word_transform(const WordTable&, int, int64_t, int64_t, int);
+int64_t transform_units(const WordTable&, int);
 }  // namespace avx2
 namespace avx512 {
 void word_pairs(const WordsView&, const WordsView&, const WordWeights&, double*, int64_t);
-void word_transform(const WordWeights&, int64_t, double*, double*);
+void word_transform(const WordTable&, int, int64_t, int64_t, int);
+int64_t transform_units(const WordTable&, int);
 }  // namespace avx512
 
 }  // namespace mercer

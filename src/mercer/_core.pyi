@@ -560,7 +560,34 @@ def word_pairs(
     weights: _Float,
     out: _Float,
 ) -> None: ...
-def word_transform(isa: str, length: int, weights: _Float, n_letters: int, table: _Float) -> None: ...
+
+class WordTransformer:
+    def __init__(self, isa: str, length: int, n_letters: int, eigenvalues: _Float, table: _Float) -> None: ...
+    def step(self, n_threads: int) -> bool: ...
+
+def add_to_words(
+    letters: npt.NDArray[np.int32],
+    starts: _Index,
+    place_weights: _Float | None,
+    length: int,
+    n_letters: int,
+    first: int,
+    last: int,
+    coefficients: _Float,
+    table: _Float,
+) -> None: ...
+def sum_over_words(
+    letters: npt.NDArray[np.int32],
+    starts: _Index,
+    place_weights: _Float | None,
+    length: int,
+    n_letters: int,
+    first: int,
+    last: int,
+    table: _Float,
+    sums: _Float,
+    n_threads: int,
+) -> None: ...
 def parse_svmlight(
     text: bytes, start: int, first: int
 ) -> tuple[_Float, _Index, npt.NDArray[np.int32], _Float, int, bool, int]: ...

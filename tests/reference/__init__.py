@@ -45,7 +45,9 @@ from reference.tiles import block as block
 from reference.tiles import matvec as matvec
 from reference.variable_tiles import follow as follow
 from reference.vertex import find_vertex as find_vertex
+from reference.words import add_to_words as add_to_words
 from reference.words import estimates as estimates
+from reference.words import sum_over_words as sum_over_words
 from reference.words import truncated_estimates as truncated_estimates
 from reference.words import word_pairs as word_pairs
 from reference.words import word_transform as word_transform

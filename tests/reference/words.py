@@ -60,3 +60,28 @@ def _by_distance(matrix, length, n_letters):
 def comb_or_0(n, k):
     """Return the number of sets of k of n places."""
     return 0 if k > n else int(np.prod([(n - i) / (i + 1) for i in range(k)]) + 0.5)
+
+
+def add_to_words(letters, starts, place_weights, length, n_letters, first, last, coefficients, table):
+    """Add the coefficient of each row to the numbers of its words, times the weight of their places."""
+    for row in range(first, last):
+        for number, weight in _words_of(letters, starts, place_weights, length, n_letters, row):
+            table[number] += weight * coefficients[row]
+
+
+def sum_over_words(letters, starts, place_weights, length, n_letters, first, last, table, sums):
+    """Store the sum of the numbers of the words of each row, times the weights of their places."""
+    for row in range(first, last):
+        words = _words_of(letters, starts, place_weights, length, n_letters, row)
+        sums[row] = sum(weight * table[number] for number, weight in words)
+
+
+def _words_of(letters, starts, place_weights, length, n_letters, row):
+    """Return the number and the weight of each word of a row whose letters are all in the alphabet."""
+    powers = n_letters ** np.arange(length)[::-1]
+    words = []
+    for at in range(starts[row], starts[row + 1] - length + 1):
+        word = letters[at : at + length]
+        if ((word >= 0) & (word < n_letters)).all():
+            words.append((int(word @ powers), 1.0 if place_weights is None else place_weights[at]))
+    return words

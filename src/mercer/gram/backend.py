@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from mercer._core import CompiledKernel, Table
@@ -43,6 +43,11 @@ class Backend(ABC):
         Peak memory of one call besides its operands and its result: in total, and in addition for each thread.
     form_bytes : int
         The part of `scratch_bytes` that an encoding of the rows takes as long as the backend exists.
+    product_cost : tuple (float, float), optional
+        Seconds of a product of all training rows without kernel values, and seconds of a kernel value; None if products
+        need kernel values, or if the memory limit does not allow the table of such a product.
+    product_bytes : int
+        Bytes of that table; 0 if products need kernel values.
     """
 
     values_per_call: int
@@ -53,6 +58,8 @@ class Backend(ABC):
     scratch_bytes: int = 0
     thread_bytes: int = 0
     form_bytes: int = 0
+    product_cost: tuple[float, float] | None = None
+    product_bytes: int = 0
 
     @abstractmethod
     def block(
@@ -110,6 +117,16 @@ class Backend(ABC):
         None if the backend does not use the symmetry of K.
         """
         del data, rows, vectors, part, parts, single
+        return None
+
+    def products(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> Generator[None, None, FloatArray] | None:
+        """Return work that returns K(left, right) @ vectors without kernel values; None if these cost less.
+
+        It yields after bounded work.
+        """
+        del left, left_rows, right, right_rows, vectors
         return None
 
     @abstractmethod

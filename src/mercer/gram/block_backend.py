@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, final
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data, Dense, Vectors
+from mercer.data.work_in_parts import finished
 from mercer.gram.backend import Backend
 from mercer.gram.layout import Layout
 from mercer.gram.native import exponent_span_of, roundoff_of
@@ -21,6 +22,7 @@ _LEAST_VALUES = 1 << 10
 _CALL_NANOSECONDS = 4e7
 _CHUNKS = 4  # of a call that threads take: a number that does not depend on theirs, so that sums do not either
 _SPARSE_LOSS = 2.0**9  # of squared distances of CSR rows: closer rows are subtracted (mercer.data.vectors)
+_PRODUCT_BYTES = 1 << 28  # of a product without kernel values, if there is no memory limit
 _LEAST_COLUMNS = 256  # of a piece: native code looks at each column before it looks at pairs
 
 
@@ -52,11 +54,18 @@ class BlockBackend(Backend):
         self.n_threads = n_threads(n_jobs) if kernel.is_native else 1
         self._chunks = _CHUNKS if kernel.is_native else 1
         work = 0.0 if data is None else kernel.work(data)
+        cost = None if data is None else kernel.product_cost(data)
+        if cost is not None:
+            self.product_bytes = cost[1]
+            if cost[1] <= (_PRODUCT_BYTES if memory_limit is None else memory_limit):
+                self.product_cost = 1e-9 * cost[0], 1e-9 * work
         most = _MOST_VALUES if memory_limit is None else min(_MOST_VALUES, max(_LEAST_VALUES, memory_limit // 8))
         self.values_per_call = int(min(most, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
         self._largest = 0.0
         self.roundoff = self._roundoff(data)
         self.scratch_bytes = 8 * self.values_per_call
+        if self.product_cost is not None:
+            self.scratch_bytes += self.product_bytes
 
     def _roundoff(self, data: Data | None) -> float:
         """Of kernels that NumPy evaluates pass by pass; 1 of all others, whose values are taken as they are."""
@@ -116,10 +125,9 @@ class BlockBackend(Backend):
         if not n or not columns.n:  # of which many functions want to hear nothing
             return out
 
-        products = self._kernel.products(left if left_rows is None else left.rows(left_rows), columns, vectors)
+        products = self.products(left, left_rows, right, right_rows, vectors)
         if products is not None:
-            self._largest = max(self._largest, float(self._kernel.diag(columns).max()))  # as the kernel is one
-            return products
+            return finished(products)
 
         def evaluate(rows: slice) -> float:
             block = self._kernel.block(_part(left, left_rows, rows), columns)
@@ -128,6 +136,21 @@ class BlockBackend(Backend):
 
         self._largest = max([self._largest, *self._each(evaluate, self._row_parts(n, columns.n), left, columns)])
         return out
+
+    def products(
+        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
+    ) -> Generator[None, None, FloatArray] | None:
+        """Return work that returns K(left, right) @ vectors; see :class:`Backend`."""
+        if self.product_cost is None:
+            return None
+        n_left = left.n if left_rows is None else left_rows.size
+        n_right = right.n if right_rows is None else right_rows.size
+        seconds, of_value = self.product_cost
+        if seconds * vectors.shape[1] > of_value * n_left * n_right:
+            return None
+        a, b = _part(left, left_rows, slice(0, n_left)), _part(right, right_rows, slice(0, n_right))
+        self._largest = max(self._largest, float(self._kernel.diag(b).max(initial=0.0)))  # as the kernel is one
+        return self._kernel.products(a, b, vectors, self.n_threads)
 
     def value_bound(self, data: Data) -> float:
         """Return the largest |k(x, z)| that was evaluated so far; see :class:`Backend`."""

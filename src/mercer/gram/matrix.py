@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from mercer._core import VariableTiles, fold, gather_rows, without
 from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import Data, Dense, Precomputed
 from mercer.data.lazy import lazy_property
+from mercer.data.work_in_parts import finished
 from mercer.gram.arena import Arena
 from mercer.gram.backends import Backend, Tiles, select_backend
 from mercer.gram.cache_policy import CachePolicy
@@ -21,8 +22,6 @@ from mercer.gram.padding import padded_block
 from mercer.gram.store import Store
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import Diagnosis
-
-Result = TypeVar("Result")
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
 STATE_ARRAYS = 16
@@ -159,6 +158,19 @@ class Gram:
     def n_threads(self) -> int:
         """Threads that evaluate kernel values."""
         return self._store.backend.n_threads
+
+    @property
+    def product_cost(self) -> tuple[float, float] | None:
+        """Seconds of a product without kernel values, and of a kernel value; see :class:`mercer.gram.backends.Backend`.
+
+        None also if rows are cached.
+        """
+        return None if self._store.cached_rows.capacity else self._store.backend.product_cost
+
+    @property
+    def product_bytes(self) -> int:
+        """Bytes of a product without kernel values; 0 if products need kernel values."""
+        return self._store.backend.product_bytes
 
     @property
     def should_cache_rows(self) -> bool:
@@ -379,6 +391,11 @@ class Gram:
         weights = np.ascontiguousarray(weights)
         row_idx, col_idx = self._translate(rows), self._translate(cols)
         assert col_idx is not None
+        products = self._store.products(row_idx, col_idx, weights if weights.ndim == 2 else weights[:, None])
+        if products is not None:
+            change = yield from products
+            add_to(out, rows, change if weights.ndim == 2 else change[:, 0])
+            return
         if cols.size >= _SQUARE and (rows is None or rows.size == self.n) and not self._store.cached_width:
             stacked = weights if weights.ndim == 2 else weights[:, None]
             between = yield from self._products_between(col_idx, stacked, single=single)
@@ -428,6 +445,10 @@ class Gram:
         col_idx = self._translate(used)
         n_rows = self.n if rows is None else rows.size
         coefficients = np.ascontiguousarray(stacked[used])
+        products = self._store.products(self._translate(rows), col_idx, coefficients) if used.size else None
+        if products is not None:
+            sums = finished(products, check)
+            return sums if vectors.ndim == 2 else sums[:, 0]
         if self._store.keeps_all:
             assert col_idx is not None
             sums = np.zeros((n_rows, stacked.shape[1]))
@@ -445,7 +466,7 @@ class Gram:
         # With the same rows on both sides, half of the values between them are evaluated.
         between = None
         if np.array_equal(wanted[inside], used):
-            between = _finished(self._products_between(col_idx, coefficients, single=False), check)
+            between = finished(self._products_between(col_idx, coefficients, single=False), check)
         if between is None:
             inside[:] = False
         else:
@@ -555,17 +576,6 @@ class Gram:
             return self._idx
         chosen = np.ascontiguousarray(idx, dtype=np.int64)
         return chosen if self._idx is None else self._idx[chosen]
-
-
-def _finished(work: Generator[None, None, Result], check: Callable[[], None] | None) -> Result:
-    """Run the work to its end and return its result; `check` is called between its parts."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value
-        if check is not None:
-            check()
 
 
 def _restored(kernel: Kernel, data: Data, idx: IndexArray | None, memory_limit: int) -> Gram:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from math import isqrt
 from typing import final
 
@@ -156,6 +156,14 @@ class Store:
         n_cols = self.data.n if cols is None else cols.size
         self.n_values += rows.size * n_cols
         return self.backend.matvec(self.data, rows, self.data, cols, vectors, single=single)
+
+    def products(
+        self, rows: IndexArray | None, cols: IndexArray | None, vectors: FloatArray
+    ) -> Generator[None, None, FloatArray] | None:
+        """Work that returns K[rows, cols] @ vectors without kernel values; None if these cost less, or are cached."""
+        if self.cached_rows.capacity:
+            return None
+        return self.backend.products(self.data, rows, self.data, cols, vectors)
 
     def evaluate_part(
         self, rows: IndexArray, vectors: FloatArray, part: int, parts: int, *, single: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable as Function
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, cast
@@ -157,10 +157,20 @@ class Kernel(ABC):
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, (A.n,) in float64, without computing an n × n matrix."""
 
-    def products(self, A: Data, B: Data, vectors: FloatArray) -> FloatArray | None:
-        """Return K(A, B) @ vectors in float64 without kernel values, or None where these are needed, or cost less."""
-        del A, B, vectors
+    def product_cost(self, A: Data) -> tuple[float, int] | None:
+        """Return the nanoseconds and the bytes of a product by :meth:`products`; None if products need kernel values.
+
+        The cost is that of all rows that are numbered with A, also if few of them take part.
+        """
+        del A
         return None
+
+    def products(self, A: Data, B: Data, vectors: FloatArray, n_threads: int = 1) -> Generator[None, None, FloatArray]:
+        """Return K(A, B) @ vectors in float64 without kernel values; yield after bounded work.
+
+        For kernels whose :meth:`product_cost` is not None.
+        """
+        raise NotImplementedError(f"{self!r} multiplies by its values only")
 
     def magnitudes(self, A: Data) -> FloatArray:
         """Return, for each row x of A, the scale of the rounding error of k(x, x): about eps times this, (A.n,)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields, replace
 from typing import ClassVar, Self
 
@@ -150,14 +150,18 @@ class WordKernel(Normalizable):
         """Return the approximate time per value in nanoseconds."""
         return self._evaluator(self._rows(X)).work
 
-    def products(self, A: Data, B: Data, vectors: FloatArray) -> FloatArray | None:
-        """Return K(A, B) @ vectors without kernel values, or None where these are cheaper."""
+    def product_cost(self, A: Data) -> tuple[float, int]:
+        """Return the nanoseconds and the bytes of a product with a vector."""
+        return self._evaluator(self._rows(A)).product_cost()
+
+    def products(self, A: Data, B: Data, vectors: FloatArray, n_threads: int = 1) -> Generator[None, None, FloatArray]:
+        """Return K(A, B) @ vectors without kernel values; yield after bounded work."""
         a, b = self._pair(A, B)
         if self.normalized:
             roots = np.sqrt(self._squares(b))[:, None]
             vectors = np.divide(vectors, roots, out=np.zeros_like(vectors, dtype=np.float64), where=roots > 0.0)
-        sums = self._evaluator(a).products(a.index, b.index, vectors)
-        if sums is not None and self.normalized:
+        sums = yield from self._evaluator(a).products(a.index, b.index, vectors, n_threads)
+        if self.normalized:
             roots = np.sqrt(self._squares(a))[:, None]
             np.divide(sums, roots, out=sums, where=roots > 0.0)
         return sums
@@ -177,7 +181,7 @@ class WordKernel(Normalizable):
         Raises
         ------
         ValueError
-            If there are more words than a table of 256 MiB can hold.
+            If there are more words than a table of 1 GiB can hold.
         """
         rows = self._rows(A)
         if self.normalized:

@@ -6,18 +6,23 @@ two rows; or a table of all words is transformed. No neighbours of a word are li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-from itertools import combinations
-from math import comb
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, pairwise
+from math import comb, lcm
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._core import WordRows as NativeRows
-from mercer._core import word_pairs, word_transform
+from mercer._core import WordTransformer, add_to_words, sum_over_words, word_pairs
 from mercer._typing import FloatArray, IndexArray
+from mercer.data.lazy import lazy_property
+from mercer.data.work_in_parts import finished
 from mercer.kernels import hamming
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import Op
@@ -28,12 +33,15 @@ from mercer.kernels.word_weights import WordWeights
 _JOIN_BYTES = 1 << 29  # of the features of a join, 24 bytes each; above, words are compared pair by pair
 _JOIN_NANOSECONDS = 0.3  # of a feature of a row, in a kernel value
 _SETUP_NANOSECONDS = 150.0  # of a feature, once
-_PRODUCT_NANOSECONDS = 10.0  # of a feature of a row in a product with a vector
+_PRODUCT_NANOSECONDS = 2.5  # of a feature other than 0 in a product with a vector
 _DENSE_NANOSECONDS = 0.03  # of a word of the table of all words, in a kernel value
 _PAIR_NANOSECONDS = 0.06  # of a pair of words, for up to five distances
-_TRANSFORM_NANOSECONDS = 2.0  # of a word of the table and a place and a distance
+_TRANSFORM_NANOSECONDS = 1.0  # of a word of the table and a place
+_LOOKUP_NANOSECONDS = 4.0  # of a word of a row in a product with a vector
 _SMALL_TABLE = 1 << 12  # words; a table of all words for each row may be as large
-_TABLE_BYTES = 1 << 28  # of the tables of a transform
+_TABLE_BYTES = 1 << 30  # largest table of the weights of all words
+_EXACT_SUM = 1 << 46  # a transform in float64 gives smaller whole numbers with an error below 1/2
+_LETTERS_AT_A_TIME = 1 << 23  # letters; looking up their words takes about 50 ms
 _PAIR_LETTERS, _PAIR_LENGTH = 255, 127  # limits of the native comparison: letters are bytes, and so are distances
 
 
@@ -42,6 +50,7 @@ class Term(NamedTuple):
 
     length: int
     weights: FloatArray
+    exact: tuple[hamming.Number, ...]
     places: dict[int, hamming.Number]
     """Factors of the numbers of sets of k places at which words are equal, see `hamming.common_places`."""
 
@@ -49,7 +58,18 @@ class Term(NamedTuple):
     def of(cls, length: int, weights: Sequence[hamming.Number]) -> Term:
         """Return the term of exact weights."""
         numbers = np.array([float(weight) for weight in weights])
-        return cls(length, numbers, hamming.common_places(weights, length))
+        return cls(length, numbers, tuple(weights), hamming.common_places(weights, length))
+
+    def transform(self, table: FloatArray, n_letters: int, n_threads: int = 1) -> Generator[None, None, None]:
+        """Replace the numbers u of all words, in place, by the sums over words v of h(d(u, v)) times the number of v.
+
+        On words with differences at j places, H has an eigenvalue, a sum of Krawtchouk polynomials: the table is
+        written as means and differences at each place, multiplied by the eigenvalues, and written as numbers again.
+        """
+        eigenvalues = _eigenvalues(self.exact, self.length, n_letters)
+        transformer = WordTransformer(select_isa(), self.length, n_letters, eigenvalues, table)
+        while transformer.step(n_threads):
+            yield
 
     @property
     def n_sets(self) -> int:
@@ -59,6 +79,11 @@ class Term(NamedTuple):
     def n_words(self, n_letters: int) -> int:
         """Number of all words, or a larger one if there are too many for any table."""
         return n_letters ** min(self.length, 62)
+
+
+@lru_cache(maxsize=64)
+def _eigenvalues(weights: tuple[hamming.Number, ...], length: int, n_letters: int) -> FloatArray:
+    return np.array([float(one) for one in hamming.sums(weights, length, n_letters)])
 
 
 def evaluator(words: WordRows, terms: Sequence[Term], place_weights: FloatArray | None) -> Evaluator:
@@ -108,19 +133,38 @@ def _by_places(
 def _by_table(
     words: WordRows, terms: Sequence[Term], place_weights: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the counts of all words, and the same transformed."""
-    rights = []
-    for term in terms:
-        size = term.n_words(words.n_letters)
+    """Return the sums over words v of h(d(u, v)) times the count of v in a row, and the counts, for all words u.
+
+    Sums of whole weights are whole numbers, so they are computed without rounding error: rows that share nothing have
+    the value 0.
+    """
+    sizes = [term.n_words(words.n_letters) for term in terms]
+    left, right = np.zeros((words.n, sum(sizes))), np.zeros((words.n, sum(sizes)))
+    for term, end, size in zip(terms, np.cumsum(sizes).tolist(), sizes, strict=True):
+        columns = slice(end - size, end)
         row_of, number, at = words.table_positions(term.length)
-        counts = None if place_weights is None else place_weights[at]
-        table = np.bincount(row_of * size + number, counts, minlength=words.n * size).astype(np.float64)
-        rights.append(table.reshape(words.n, size))
-    lefts = [table.copy() for table in rights]
-    for term, table in zip(terms, lefts, strict=True):
-        for row in table:
-            word_transform(select_isa(), term.length, term.weights, words.n_letters, row)
-    return np.concatenate(lefts, axis=1), np.concatenate(rights, axis=1)
+        np.add.at(right[:, columns], (row_of, number), 1.0 if place_weights is None else place_weights[at])
+        for factor, whole_weights in _whole_weights(term.exact, int(np.bincount(row_of, minlength=1).max())):
+            by_whole = Term.of(term.length, whole_weights)
+            for counts, sums in zip(right[:, columns], left[:, columns], strict=True):
+                some = counts.copy()
+                finished(by_whole.transform(some, words.n_letters))
+                if place_weights is None:
+                    np.rint(some, out=some)
+                sums += factor * some
+    return left, right
+
+
+def _whole_weights(weights: Sequence[hamming.Number], most: int) -> list[tuple[float, list[int]]]:
+    """Return factors, and whole weights to multiply, that add up to the weights; sums of `most` of them are exact.
+
+    One factor is enough if a common denominator is small.
+    """
+    fractions = [Fraction(weight) for weight in weights]
+    denominator = lcm(*(fraction.denominator for fraction in fractions))
+    if most * denominator * max(map(abs, fractions)) < _EXACT_SUM:
+        return [(1.0 / denominator, [int(denominator * fraction) for fraction in fractions])]
+    return [(float(weight), [0] * distance + [1]) for distance, weight in enumerate(weights) if weight]
 
 
 class Products:
@@ -139,32 +183,64 @@ class Products:
         """Return the values between numbered rows."""
         return pass_values(Op.DOT, self._tables[0], left, self._tables[1], right)
 
-    def products(self, left: IndexArray, right: IndexArray, vectors: FloatArray) -> FloatArray | None:
-        """Return the values times vectors, or None if values cost less."""
-        features = self._right.size / max(1, self._right.shape[0])
-        if left.size * right.size * self.work < _PRODUCT_NANOSECONDS * features * (left.size + right.size):
-            return None
-        return np.asarray(self._left[left] @ (self._right[right].T @ vectors))
+    def product_cost(self) -> tuple[float, int]:
+        """Return the nanoseconds and the bytes of a product of all rows with a vector."""
+        entries = self._right.nnz if isinstance(self._right, sp.csr_array) else self._right.size
+        return _PRODUCT_NANOSECONDS * 2.0 * entries, 8 * self._right.shape[1]
+
+    def products(
+        self, left: IndexArray, right: IndexArray, vectors: FloatArray, n_threads: int
+    ) -> Generator[None, None, FloatArray]:
+        """Return the values times vectors; yield after bounded work."""
+        del n_threads
+        spread = _spread(self._right.shape[0], right, vectors)
+        sums = self._right.T @ spread
+        yield
+        return np.ascontiguousarray((self._left @ sums)[left])
 
 
-class _Positions(NamedTuple):
-    """For each word of the rows: its row, its number among all words, and how often it counts."""
+class _Table:
+    """The numbers of all words of one length, and the rows that are added to them and read from them."""
 
-    row_of: IndexArray
-    number: IndexArray
-    counts: FloatArray
+    def __init__(self, words: WordRows, term: Term, place_weights: FloatArray | None) -> None:
+        self._letters, self._starts = words.letters.astype(np.int32), words.starts.astype(np.int64)
+        self._term, self._n_letters, self._place_weights = term, words.n_letters, place_weights
 
-    @classmethod
-    def of(cls, words: WordRows, term: Term, place_weights: FloatArray | None) -> _Positions:
-        row_of, number, at = words.table_positions(term.length)
-        return cls(row_of, number, np.ones(at.size) if place_weights is None else place_weights[at])
+    @property
+    def size(self) -> int:
+        """Number of all words."""
+        return self._term.n_words(self._n_letters)
 
-    def transformed(self, term: Term, n_letters: int, coefficients: FloatArray) -> FloatArray:
+    def transformed(self, coefficients: FloatArray, n_threads: int = 1) -> Generator[None, None, FloatArray]:
         """Return, for each of all words u, the sum over rows i and their words v of coefficients_i h(d(u, v))."""
-        values = self.counts * coefficients[self.row_of]
-        table = np.bincount(self.number, values, minlength=term.n_words(n_letters)).astype(np.float64)
-        word_transform(select_isa(), term.length, term.weights, n_letters, table)
+        table, coefficients = np.zeros(self.size), np.ascontiguousarray(coefficients)
+        used = np.flatnonzero(coefficients)
+        for first, last in self._parts(used):
+            add_to_words(*self._rows, first, last, coefficients, table)
+            yield
+        yield from self._term.transform(table, self._n_letters, n_threads)
         return table
+
+    def sums(self, table: FloatArray, rows: IndexArray, n_threads: int) -> Generator[None, None, FloatArray]:
+        """Return, for each row, the sum of the numbers of its words; only the numbered rows are right."""
+        out = np.zeros(self._starts.size - 1)
+        for first, last in self._parts(rows):
+            sum_over_words(*self._rows, first, last, table, out, n_threads)
+            yield
+        return out
+
+    @property
+    def _rows(self) -> tuple[npt.NDArray[np.int32], IndexArray, FloatArray | None, int, int]:
+        return self._letters, self._starts, self._place_weights, self._term.length, self._n_letters
+
+    def _parts(self, rows: IndexArray) -> list[tuple[int, int]]:
+        """Split the range of these rows into ranges of bounded work."""
+        if not rows.size:
+            return []
+        first, last = int(rows.min()), int(rows.max()) + 1
+        parts = 1 + int(self._starts[last] - self._starts[first]) // _LETTERS_AT_A_TIME
+        ends = np.linspace(first, last, parts + 1).astype(int).tolist()
+        return list(pairwise(ends))
 
 
 class Pairs:
@@ -195,27 +271,40 @@ class Pairs:
             total += self._factor * out
         return total
 
-    def products(self, left: IndexArray, right: IndexArray, vectors: FloatArray) -> FloatArray | None:
-        """Return the values times vectors, or None if a table of all words is too large, or values cost less."""
-        nanoseconds, largest = 0.0, 0
-        for term in self._terms:
-            size = term.n_words(self._words.n_letters) * term.weights.size
-            nanoseconds += _TRANSFORM_NANOSECONDS * size * term.length * vectors.shape[1]
-            largest = max(largest, size)
-        if 8 * largest > _TABLE_BYTES or nanoseconds > self.work * left.size * right.size:
-            return None
-        spread = _spread(self._words.n, right, vectors)
-        total = np.zeros_like(spread)
-        for term, places in zip(self._terms, self._positions, strict=True):
-            for column in range(vectors.shape[1]):
-                table = places.transformed(term, self._words.n_letters, spread[:, column])
-                values = places.counts * table[places.number]
-                total[:, column] += np.bincount(places.row_of, values, minlength=self._words.n)
-        return total[left]
+    def product_cost(self) -> tuple[float, int]:
+        """Return the nanoseconds and the bytes of a product of all rows with a vector."""
+        sizes = [term.n_words(self._words.n_letters) for term in self._terms]
+        per_word = _TRANSFORM_NANOSECONDS * sum(
+            size * term.length for size, term in zip(sizes, self._terms, strict=True)
+        )
+        lookups = _LOOKUP_NANOSECONDS * 2.0 * len(self._terms) * self._words.letters.size
+        return per_word + lookups, 8 * max(sizes) + 16 * self._words.n + 8 * len(sizes) * self._words.letters.size
 
-    @cached_property
-    def _positions(self) -> list[_Positions]:
-        return [_Positions.of(self._words, term, self._place_weights) for term in self._terms]
+    def products(
+        self, left: IndexArray, right: IndexArray, vectors: FloatArray, n_threads: int
+    ) -> Generator[None, None, FloatArray]:
+        """Return the values times vectors, by a transform of the table of all words; yield after bounded work."""
+        spread = _spread(self._words.n, right, vectors)
+        total = np.zeros((left.size, vectors.shape[1]))
+        for forward, words in self._tables:
+            for column in range(vectors.shape[1]):
+                table = yield from forward.transformed(self._factor * spread[:, column], n_threads)
+                sums = yield from words.sums(table, left, n_threads)
+                total[:, column] += sums[left]
+        return total
+
+    @lazy_property
+    def _tables(self) -> list[tuple[_Table, _Table]]:
+        """For each term, what adds rows to the words of one strand, and what sums over those of all strands."""
+        words, weights = self._words, self._place_weights
+        one, of_one = words, weights
+        if words.both_strands:
+            starts, at = words.forward()
+            one, of_one = (
+                replace(words, letters=words.letters[at], starts=starts),
+                None if weights is None else weights[at],
+            )
+        return [(_Table(one, term, of_one), _Table(words, term, weights)) for term in self._terms]
 
 
 Evaluator: TypeAlias = Products | Pairs
@@ -232,10 +321,12 @@ def weights_of_words(
     words: WordRows, term: Term, place_weights: FloatArray | None, coefficients: FloatArray
 ) -> WordWeights:
     """Return, for each of all words u, the sum over rows i and their words v of coefficients_i h(d(u, v))."""
-    if 8 * term.n_words(words.n_letters) * term.weights.size > _TABLE_BYTES:
+    n_bytes = 8 * term.n_words(words.n_letters)
+    if n_bytes > _TABLE_BYTES:
         raise ValueError(
-            f"there are {words.n_letters}^{term.length} words of {term.length} letters, too many for a table of their "
-            "weights: call function_ on the words of interest, as rows"
+            f"there are {words.n_letters}^{term.length} words of {term.length} letters, and a table of their weights "
+            f"needs {n_bytes:.3g} bytes, more than {_TABLE_BYTES:,}: call function_ on the words of interest, as rows"
         )
-    table = _Positions.of(words, term, place_weights).transformed(term, words.n_letters, coefficients)
-    return WordWeights(words.alphabet, term.length, table)
+    return WordWeights(
+        words.alphabet, term.length, finished(_Table(words, term, place_weights).transformed(coefficients))
+    )

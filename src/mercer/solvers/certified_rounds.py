@@ -124,7 +124,7 @@ class _Rounds(Generic[StateT]):
             if evaluation is None:
                 return
             idle = self._best_point.ends_at(evaluation, state.beta, state.n_iter, self._convex)
-            if idle or self._is_final(evaluation):
+            if idle or state.gave_up or self._is_final(evaluation):
                 return
             yield Step(state.n_iter, state.violation, state.dual)  # the evaluation took time
             if evaluation.violation <= self._tol:  # only the relative gap is still too large

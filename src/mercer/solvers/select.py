@@ -18,6 +18,7 @@ from mercer.problems import Problem, Problems
 from mercer.solvers.certified_rounds import solve_certified
 from mercer.solvers.control import Control
 from mercer.solvers.dual.crammer_singer import JointRows
+from mercer.solvers.dual.gradient_projection import GradientProjection
 from mercer.solvers.dual.hard_margin import HardMargin
 from mercer.solvers.dual.in_memory_problems import InMemoryProblems, takes_matrices_in_memory
 from mercer.solvers.dual.in_memory_rounds import InMemorySolver
@@ -33,12 +34,12 @@ _ARRAYS_OF_OTHERS = 17  # arrays of all variables that problems, points and prod
 
 
 def select_solver(
-    problem: Problem, gram: Gram, before: Product | None = None
-) -> tuple[WorkingSetSolver | InMemorySolver | JointRows | HardMargin, str]:
+    problem: Problem, gram: Gram, before: Product | None = None, *, by_products: bool = True
+) -> tuple[WorkingSetSolver | InMemorySolver | JointRows | GradientProjection | HardMargin, str]:
     """Return the solver of a single problem, and the reason for the choice.
 
     :func:`solve` gives small problems to a native call instead, if the kernel has tiles. No kernel value is evaluated.
-    `before` is used by solvers on matrices in memory.
+    `before` is used by solvers on matrices in memory. If gradient projection has stalled, `by_products` is False.
 
     Examples
     --------
@@ -56,14 +57,22 @@ def select_solver(
         return JointRows(), "one problem for all classes: rows one after the other, in all classes at once"
     if isinstance(gram.data, InMemoryRows) and gram.kernel.is_psd:
         return InMemorySolver(before), InMemorySolver.reason
+    of_products = GradientProjection.reason(problem, gram)
+    if by_products and of_products is not None:
+        return GradientProjection(), of_products
     if uses_whole_matrix(gram):
-        return WorkingSetSolver(), whole_matrix_reason(problem, convex=gram.kernel.is_psd is True)
-    if problem.n <= WHOLE_PROBLEM:
-        return WorkingSetSolver(), f"n = {problem.n}, but little memory: working sets of violators"
-    return (
-        WorkingSetSolver(),
-        f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators, or everything where most will move",
-    )
+        reason = whole_matrix_reason(problem, convex=gram.kernel.is_psd is True)
+    elif problem.n <= WHOLE_PROBLEM:
+        reason = f"n = {problem.n}, but little memory: working sets of violators"
+    else:
+        reason = f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators, or everything where most will move"
+    if not by_products:
+        reason += f"; {GradientProjection.name} made no more progress"
+    if gram.product_bytes and gram.product_cost is None:
+        reason += (
+            f"; products without kernel values need {gram.product_bytes:,} bytes, more than a quarter of the limit"
+        )
+    return WorkingSetSolver(), reason
 
 
 def solve(
@@ -287,7 +296,7 @@ class _Several:
         problem, earlier = self.problems[number], self.unfinished.get(number)
         control = self.control.for_machine(number, len(self.problems))
         gram = _view(self.gram, self.parts, self.pairs[number].tolist())
-        solver, reason = select_solver(problem, gram, before)
+        solver, reason = select_solver(problem, gram, before, by_products=earlier is None)
         control = control.after(self.monitor.seconds, 0 if earlier is None else earlier.n_iter)
         saved = PointsOf(control.checkpoint, number, problem.n)
         start = saved.load() if start is None else start
@@ -302,6 +311,9 @@ class _Several:
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
+        elif solution.status is Status.STALLED and isinstance(solver, GradientProjection):
+            self.unfinished[number] = solution
+            return self.solve_alone(number, None, None)
         saved.store(solution.beta)
         self.solutions[number] = replace(solution, limits=self.limits)  # the limits of all problems together
 

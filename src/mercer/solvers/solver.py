@@ -38,6 +38,8 @@ class State:
         K beta at every row of a matrix in memory, if the solver maintains it.
     finished : bool
         Whether the solver has reached its tolerance, by that gradient.
+    gave_up : bool
+        Whether the solver makes too little progress for another round; another solver continues.
     max_iter : int
         Limit of `n_iter`; -1 for none.
     """
@@ -49,6 +51,7 @@ class State:
     dual: float = 0.0
     product: FloatArray | None = None
     finished: bool = False
+    gave_up: bool = False
     max_iter: int = -1
     peak_bytes: int = 0
     stop: Callable[[], bool] | None = None
