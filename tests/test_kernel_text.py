@@ -10,12 +10,20 @@ from mercer import SVC, fit_model, load_model, save_model
 from mercer.data import TableError
 from mercer.kernels import (
     RBF,
+    EditDistance,
     GappedKmer,
     Hamming,
+    Jaccard,
     Laplacian,
     Linear,
+    LocalAlignment,
+    Mismatch,
+    Polynomial,
     Precomputed,
+    SetIntersection,
     Spectrum,
+    Tanimoto,
+    WeightedDegree,
     as_kernel,
     center,
     exp,
@@ -45,6 +53,32 @@ KERNELS = {
 @pytest.mark.parametrize("text", KERNELS)
 def test_a_text_is_the_kernel_that_python_makes(text):
     assert as_kernel(text) == KERNELS[text]
+
+
+NAMES = {
+    ("RBF", "rbf", "Gaussian", " gaussian "): RBF(gamma=0.3),
+    ("Polynomial", "poly"): Polynomial(2, gamma=0.3, coef0=1.0),
+    ("edit distance", "EditDistance", "levenshtein"): EditDistance(gamma=0.3),
+    ("local alignment", "local_alignment", "LocalAlignment"): LocalAlignment(),
+    ("gapped k-mer", "Gapped kmer", "GappedKmer", "gkm"): GappedKmer(),
+    ("mismatch", "Mismatch"): Mismatch(),
+    ("weighted degree", "WeightedDegree"): WeightedDegree(),
+    ("set intersection",): SetIntersection(),
+    ("jaccard", "JACCARD"): Jaccard(),
+    ("Tanimoto", "min-max"): Tanimoto(),
+}
+
+
+@pytest.mark.parametrize("spellings", NAMES)
+def test_a_name_is_a_kernel_in_any_spelling_and_takes_the_parameters_of_the_machine(spellings):
+    kernel = NAMES[spellings]
+    for name in spellings:
+        assert as_kernel(name, degree=2, gamma=0.3, coef0=1.0) == kernel
+        assert as_kernel(f"2 * {name} on x") == 2.0 * type(kernel)().on("x")
+    assert as_kernel("edit distance") == EditDistance()  # "scale", the default of machines, is no rule for strings
+    for rows in ([[0, 1], [1, 1]], np.array([[True, False], [True, True]])):
+        with pytest.raises(ValueError, match=r"for Tanimoto\(\)|places of the ones"):
+            SVC(kernel="jaccard").fit(rows, [0, 1])
 
 
 MISTAKES = {

@@ -26,7 +26,7 @@ from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, 
 from mercer.data import as_data
 from mercer.estimators import _base
 from mercer.estimators._labels import check_labels
-from mercer.kernels import NAMES, Callable, ChiSquared, Hamming, HistogramIntersection, Precomputed
+from mercer.kernels import NAMES, Callable, ChiSquared, Hamming, HistogramIntersection, Precomputed, as_kernel
 from mercer.solvers import Solution
 from pairs import every_pair
 
@@ -446,9 +446,8 @@ def test_every_kernel_trains_a_certified_machine(case, stored):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_a_kernel(name):
     X, y = blobs(n=60, p=4)
-    texts = ["".join("b" if value > 0.0 else "a" for value in row) for row in X]
-    no_table = {"precomputed": np.abs(X) @ np.abs(X).T, "spectrum": texts, "jaccard": [set(text) for text in texts]}
-    given = no_table.get(name, np.abs(X))
+    texts = ["".join("C" if value > 0.0 else "A" for value in row) for row in X]
+    given = np.abs(X) @ np.abs(X).T if name == "precomputed" else texts if as_kernel(name).is_structured else np.abs(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IndefiniteKernelWarning)
         assert name in SVC(kernel=name).fit(given, y).kernel_.names

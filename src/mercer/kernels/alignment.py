@@ -123,6 +123,7 @@ class LocalAlignment(StructuredKernel):
     log: bool = False
     normalized: bool = True
 
+    names = ("local_alignment",)
     schema: ClassVar[Schema] = dict.fromkeys(
         ("scores", "alphabet", "gap_open", "gap_extend", "beta", "log", "normalized"), "plain"
     )

@@ -43,6 +43,11 @@ _TOKEN = re.compile(
 _COLUMN = re.compile(r"""\s*(?:(?P<text>'[^']*'|"[^"]*"|`[^`]*`)|(?P<sign>\[)|(?P<word>[^\s,+*()\[\]'"`=]+))""")
 
 
+def spelled(name: str) -> str:
+    """Return a name in the spelling in which it is looked up: in lower case, without spaces, hyphens and "_"."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
 class _Token(NamedTuple):
     kind: str  # "number", "text", "word", "sign", or "end"
     text: str
@@ -76,6 +81,7 @@ class _Reader:
 
     def __init__(self, text: str, classes: Mapping[str, type[Kernel]]) -> None:
         self.text, self.classes, self.at, self.depth = text, classes, 0, 0
+        self.spelled = {spelled(name): kernel_class for name, kernel_class in classes.items()}
         if len(text) > _LONGEST:
             raise ValueError(f"a kernel that is written as text must have at most {_LONGEST:,} letters")
 
@@ -186,12 +192,12 @@ class _Reader:
             place, inner = self._next().place, self._sum()
             self._expect(")", ", '+' or '*'")
             return self._made(place, _OF_KERNELS[name.text], inner)
-        if name.text not in self.classes:
+        kernel_class = self._class(name.text)
+        if kernel_class is None:
             near = nearest_names(name.text, [*self.classes, *_OF_KERNELS])
             every = [*dict.fromkeys(one.__name__ for one in self.classes.values()), *_OF_KERNELS]
             remedy = f"did you mean {listing(near, 'or')}?" if near else f"the kernels are {', '.join(every)}"
             self._fail(name.place, f"there is no kernel {name.text!r}; {remedy}")
-        kernel_class = self.classes[name.text]
         positional: list[Any] = []
         named: dict[str, Any] = {}
         if self._sign("(") and not self._sign(")"):
@@ -207,6 +213,16 @@ class _Reader:
             shown = inspect.Signature(plain)
             self._fail(name.place, f"{error}: write {kernel_class.__name__}{shown} with some of these")
         return self._made(name.place, lambda *values: kernel_class(*values, **named), *positional)
+
+    def _class(self, name: str) -> type[Kernel] | None:
+        """Return the class of this name, which may go on in the next words and after hyphens; None if there is none."""
+        after, part = self.at, self._next()
+        while spelled(name) not in self.spelled and (part.kind == "word" or part.text == "-") and part.text != "on":
+            self._take(part)
+            name, part = name + part.text, self._next()
+        if spelled(name) not in self.spelled:
+            self.at = after
+        return self.spelled.get(spelled(name))
 
     def _argument(self, kernel_class: type[Kernel], positional: list[Any], named: dict[str, Any]) -> None:
         token, before = self._next(), self.at

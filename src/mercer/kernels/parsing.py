@@ -21,10 +21,11 @@ from mercer.kernels import (
     weighted_degree,
     words,
 )
-from mercer.kernels.formulas import parse
+from mercer.kernels.formulas import parse, spelled
 from mercer.kernels.kernel import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import Callable
+from mercer.kernels.structured import StructuredKernel
 
 _MODULES = (
     *(standard, distances, maps, fingerprints, algebra, transforms),
@@ -40,6 +41,7 @@ _CLASSES: dict[str, Any] = {
     if member.schema is not None and not name.startswith("_") and not inspect.isabstract(member)
 }
 _NAMED = {name: member for member in _CLASSES.values() for name in member.names}
+_SPELLED = {spelled(name): member for member in _NAMED.values() for name in (*member.names, member.__name__)}
 
 _IN_TEXT: dict[str, type[Kernel]] = {
     **_NAMED,
@@ -66,7 +68,7 @@ def as_kernel(
     ----------
     spec : str, Kernel or callable
         One of `NAMES` ("linear", "poly", "rbf", "sigmoid", "laplacian", ...) or another of the kernel's ``names``
-        ("gaussian", ...); a text such as ``"Spectrum(3) on seq + 0.5 * RBF(gamma=2) on age, dose + Hamming on rest"``,
+        ("gaussian", ...) or its class ("RBF"), in any case, with spaces, hyphens or "_" between words; a text such as ``"Spectrum(3) on seq + 0.5 * RBF(gamma=2) on age, dose + Hamming on rest"``,
         with kernels, numbers, ``+``, ``*``, ``**``, parentheses, ``normalize(...)``, ``center(...)``, ``exp(...)`` and
         the columns that a kernel reads (names with spaces or signs in quotes; ``rest`` is all columns that are not
         named); a kernel, returned as it is; or a function of two blocks of rows (see `Callable`).
@@ -89,12 +91,17 @@ def as_kernel(
     >>> as_kernel("Tanimoto on fp + 0.5 * RBF(gamma=2) on 'body mass', age")
     Tanimoto().on(['fp']) + 0.5 * RBF(gamma=2.0).on(['body mass', 'age'])
     """
-    if isinstance(spec, str) and spec in _NAMED:
-        kernel_class = _NAMED[spec]
+    if isinstance(spec, str) and spelled(spec) in _SPELLED:
+        kernel_class = _SPELLED[spelled(spec)]
         given: dict[str, Any] = {"degree": degree, "gamma": gamma, "coef0": coef0}
+        if issubclass(kernel_class, StructuredKernel):  # the degree of WeightedDegree is a length, with its own default
+            del given["degree"]
         accepted = {name: value for name, value in given.items() if name in kernel_class.schema}
+        rules = getattr(kernel_class, "rules", RULES)
+        if gamma == "scale" and "scale" not in rules:  # the default of machines, which is not that of the kernel
+            accepted.pop("gamma", None)
         if "gamma" in accepted:
-            accepted["gamma"] = gamma_or_rule(gamma, getattr(kernel_class, "rules", RULES))
+            accepted["gamma"] = gamma_or_rule(gamma, rules)
         kernel: Kernel = kernel_class(**accepted)
         return kernel
     if isinstance(spec, Kernel):

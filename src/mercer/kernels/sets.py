@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from mercer._typing import FloatArray
 from mercer.data import Data, Structured
+from mercer.data.structured import SETS, STRINGS
 from mercer.kernels.kernel import Schema
 from mercer.kernels.parameters import flag
 from mercer.kernels.program import Op
@@ -30,12 +31,12 @@ class _Sets(Counted):
 
 
 def _refuse_bits(rows: Structured) -> None:
-    """Raise ValueError for strings and lists of the bits 0 and 1 of one length: as sets, they are all {0, 1}."""
+    """Raise ValueError for strings of 0 and 1, and lists of these of one length: as sets, nearly all are {0, 1}."""
     lengths = rows.lengths
-    if rows.kind == "sets" or rows.n < 2 or not lengths[0] > 2 or np.ptp(lengths) > 0:
+    if rows.kind == SETS or rows.n < 2 or lengths.max() < 2 or (rows.kind != STRINGS and np.ptp(lengths) > 0):
         return
     if {str(letter) for letter in rows.alphabet} <= {"0", "1", "0.0", "1.0", "False", "True"}:
-        one = "bit == '1'" if rows.kind == "strings" else "bit"
+        one = "bit == '1'" if rows.kind == STRINGS else "bit"
         raise ValueError(
             f"the rows are {rows.kind} of the bits 0 and 1, and as sets of these two nearly all of them are equal: "
             f"give the places of the ones, [{{j for j, bit in enumerate(row) if {one}}} for row in X]"
@@ -72,6 +73,7 @@ class SetIntersection(_Sets):
 
     normalized: bool = False
 
+    names = ("set_intersection",)
     schema: ClassVar[Schema] = {"normalized": "plain"}
 
     def __post_init__(self) -> None:

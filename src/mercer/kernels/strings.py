@@ -76,6 +76,7 @@ class Subsequence(Counted):
     max_span: int | None = None
     normalized: bool = True
 
+    names = ("subsequence",)
     schema: ClassVar[Schema] = {"length": "plain", "decay": "plain", "max_span": "plain", "normalized": "plain"}
 
     def __post_init__(self) -> None:
@@ -172,6 +173,8 @@ class EditDistance(StructuredKernel):
 
     gamma: float | Literal["median"]
 
+    names = ("edit_distance", "levenshtein")
+    rules = ("median",)
     schema: ClassVar[Schema] = {"gamma": "plain"}
 
     def __init__(self, *, gamma: float | Literal["median"] | None = None, sigma: float | None = None) -> None:
@@ -183,7 +186,7 @@ class EditDistance(StructuredKernel):
             rule = 0.5 / length / length
             if not 0.0 < rule < np.inf:
                 raise ValueError(f"sigma must be such that gamma is a finite positive number, got {length:g}")
-        object.__setattr__(self, "gamma", gamma_or_rule(rule, ("median",)))
+        object.__setattr__(self, "gamma", gamma_or_rule(rule, self.rules))
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> EditDistance:
         """Return the kernel with gamma as a number."""

@@ -63,6 +63,7 @@ class WeightedDegree(Counted):
     wildcards: str | tuple[Hashable, ...] = ""
     normalized: bool = True
 
+    names = ("weighted_degree",)
     schema: ClassVar[Schema] = {
         "degree": "plain",
         "weights": "plain",

@@ -182,6 +182,7 @@ class Mismatch(WordKernel):
     wildcards: str | tuple[Hashable, ...] = ""
     reverse_complement: bool = False
 
+    names = ("mismatch",)
     schema: ClassVar[Schema] = {
         "length": "plain",
         "mismatches": "plain",
@@ -292,6 +293,7 @@ class GappedKmer(WordKernel):
     reverse_complement: bool = False
     normalized: bool = True
 
+    names = ("gapped_kmer", "gkm")
     schema: ClassVar[Schema] = {
         "length": "plain",
         "informative": "plain",
