@@ -215,7 +215,7 @@ class _Reader:
         return self._made(name.place, lambda *values: kernel_class(*values, **named), *positional)
 
     def _class(self, name: str) -> type[Kernel] | None:
-        """Return the class of this name, which may go on in the next words and after hyphens; None if there is none."""
+        """Return the class of this name, which may go on in the next words; None if no kernel has it."""
         after, part = self.at, self._next()
         while spelled(name) not in self.spelled and (part.kind == "word" or part.text == "-") and part.text != "on":
             self._take(part)

@@ -67,11 +67,12 @@ def as_kernel(
     Parameters
     ----------
     spec : str, Kernel or callable
-        One of `NAMES` ("linear", "poly", "rbf", "sigmoid", "laplacian", ...) or another of the kernel's ``names``
-        ("gaussian", ...) or its class ("RBF"), in any case, with spaces, hyphens or "_" between words; a text such as ``"Spectrum(3) on seq + 0.5 * RBF(gamma=2) on age, dose + Hamming on rest"``,
-        with kernels, numbers, ``+``, ``*``, ``**``, parentheses, ``normalize(...)``, ``center(...)``, ``exp(...)`` and
-        the columns that a kernel reads (names with spaces or signs in quotes; ``rest`` is all columns that are not
-        named); a kernel, returned as it is; or a function of two blocks of rows (see `Callable`).
+        One of `NAMES` ("linear", "poly", "rbf", "sigmoid", "laplacian", ...), another of the kernel's ``names``
+        ("gaussian", ...) or its class ("RBF"), in any case, with spaces, hyphens or "_" between words; a text such as
+        ``"Spectrum(3) on seq + 0.5 * RBF(gamma=2) on age, dose + Hamming on rest"``, with kernels, numbers, ``+``,
+        ``*``, ``**``, parentheses, ``normalize(...)``, ``center(...)``, ``exp(...)`` and the columns that a kernel
+        reads (names with spaces or signs in quotes; ``rest`` is all columns that are not named); a kernel, returned as
+        it is; or a function of two blocks of rows (see `Callable`).
     degree, gamma, coef0
         Parameters of a kernel given by one name, used if it has them. In a text, kernels have their own.
 

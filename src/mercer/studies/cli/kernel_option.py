@@ -29,17 +29,17 @@ class KernelText(click.ParamType):
         return f"[{'|'.join(self.names)}|TEXT]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text, once it is known to be a kernel."""
+        """Return the name of the kernel if it is one of these, otherwise the text; refuse a text that is no kernel."""
         text = str(value)
         if text in self.names:
             return text
         with ended_by_ctrl_c():
             from mercer.kernels import as_kernel
         try:
-            as_kernel(text)
+            kernel = as_kernel(text)
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)
-        return text
+        return next((name for name in self.names if as_kernel(name) == kernel), text)
 
 
 def columns_for(kernel: str, rows: Table, target: str | None, columns: dict[str, Any]) -> dict[str, Any]:
