@@ -14,8 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer import SVC, SVR, KernelRidge, KernelSearchCV, LinearSVC, OneClassSVM, Spectrum
-from mercer.estimators._pilots import pilot_rows
-from mercer.solvers.forecast import KERNEL_FIT, LINEAR_FIT, Pilot, forecast
+from mercer.solvers.forecast import KERNEL_FIT, LINEAR_FIT, Pilot, forecast, pilot_rows
 
 X, y = make_classification(3000, n_features=6, flip_y=0.2, random_state=0)
 WORDS = ["".join(np.random.default_rng(k).choice(list("ACGT"), 20)) for k in range(120)]

@@ -20,20 +20,24 @@ that names the remedy.
 """
 
 from mercer.approximate.cells import Cells, CellsMachine
+from mercer.approximate.choice import AUTO, Choice, choose
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.task import MachineTask, Task
 from mercer.approximate.way import ApproximateMachine, Expansion, Way
 from mercer.approximate.ways import WAYS, way_of
 
 __all__ = [
+    "AUTO",
     "WAYS",
     "ApproximateMachine",
     "Cells",
     "CellsMachine",
+    "Choice",
     "Expansion",
     "Landmarks",
     "MachineTask",
     "Task",
     "Way",
+    "choose",
     "way_of",
 ]

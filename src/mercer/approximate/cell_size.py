@@ -46,7 +46,7 @@ def chosen_size(task: Task, overlap: float, control: Control, check: Callable[[]
     cell_of = tree.cells_of(task.data.rows(task.rows[tested]), check=check)
     apart = _errors(task, cells, cell_of, tested, control, check)
     lost = float((apart - together).mean())
-    size = max(LEAST_CELL, int(min(task.n, trained.size * (max(0.0, lost) / _TOLERATED) ** 2)))
+    size = size_that_loses_little(lost, trained.size, task.n)
     measured = f"because quarters of a part of {trained.size:,} rows changed its error by {100 * lost:+.2f} points"
     if 2 * size > task.n:
         return task.n, f"{measured}, and two cells would lose too much"
@@ -79,10 +79,7 @@ def _errors(
     control: Control,
     check: Callable[[], None],
 ) -> FloatArray:
-    """Return the error of each row that was held out, by the machine of its cell.
-
-    For two classes it is the ramp loss, which varies less than the number of errors.
-    """
+    """Return the error of each row that was held out, by the machine of its cell; see :func:`row_errors`."""
     data, targets, errors = task.data, task.targets[tested], np.zeros(tested.size)
     for number, cell in enumerate(cells):
         of_cell = np.flatnonzero(cell_of == number)
@@ -91,14 +88,25 @@ def _errors(
         machine = train_cell(task, *cell, Control(control.limits, None, Interruption(control.interruption)))
         check()
         raw = machine.values(task.kernel, data.rows(task.rows[tested[of_cell]]), task.n_jobs)
-        truth = targets[of_cell]
-        if not task.n_classes:
-            errors[of_cell] = np.abs(raw[:, 0] - truth)
-        elif task.n_classes == 2:
-            errors[of_cell] = np.clip(0.5 - 0.5 * raw[:, 0] * np.where(truth == 1, 1.0, -1.0), 0.0, 1.0)
-        else:
-            errors[of_cell] = winners(class_scores(raw, task.n_classes, task.scheme)) != truth
-    if not task.n_classes:
-        spread = float(np.abs(targets - np.median(targets)).mean())
-        return errors / spread if spread > 0.0 else errors
+        errors[of_cell] = row_errors(task, raw, targets[of_cell])
     return errors
+
+
+def row_errors(task: Task, values: FloatArray, targets: FloatArray | IndexArray) -> FloatArray:
+    """Return the errors of rows with these decision values and targets.
+
+    For two classes it is the ramp loss, which varies less than the number of errors; for a regression, the absolute
+    error in units of the mean distance of all targets to their median.
+    """
+    if task.n_classes == 2:
+        return np.clip(0.5 - 0.5 * values[:, 0] * np.where(targets == 1, 1.0, -1.0), 0.0, 1.0)
+    if task.n_classes:
+        return (winners(class_scores(values, task.n_classes, task.scheme)) != targets).astype(np.float64)
+    spread = float(np.abs(task.targets - np.median(task.targets)).mean())
+    errors = np.abs(values[:, 0] - targets)
+    return errors / spread if spread > 0.0 else errors
+
+
+def size_that_loses_little(lost: float, n_rows: int, most: int) -> int:
+    """Return the rows of cells that lose 0.3 points, if quarters of `n_rows` rows lose so much; at most `most`."""
+    return max(LEAST_CELL, int(min(most, n_rows * (max(0.0, lost) / _TOLERATED) ** 2)))

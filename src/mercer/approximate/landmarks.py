@@ -39,12 +39,18 @@ from mercer.solvers.rows import (
 )
 from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
 
-_SUBSET = 20_000  # rows from which landmarks are drawn, at most; more of them hardly change the landmarks
+SUBSET = 20_000
+"""Rows from which landmarks are drawn, at most; more of them hardly change the landmarks."""
+
 _FIRST = 125  # landmarks that are tried first if a distance is asked for
+_ENOUGH = "enough"  # key of what fits share: the number of landmarks with which the last one had its distance
 _COST_OF_DOUBLE = 3.0  # time of twice as many landmarks over the time of the last machine
 _DRAWING, _FEATURES = 0.25, 0.4  # shares of the remaining time for the draw, and after it for the features
 _FEWEST = 16  # landmarks that are used whatever the time
 _TOL_GAP = 1e-3  # relative gap of the linear problem if the estimator asks for none: far below usual distances
+
+DRAW_SECONDS = "draw_seconds"
+"""Key of what fits share: the time of the last draw of landmarks."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,8 @@ class Landmarks(Way):
         Number of landmarks. There are fewer if there are fewer rows, or if fewer represent the kernel exactly.
     distance : float, optional
         Largest relative distance to the objective of the exact machine. The number of landmarks is then doubled from
-        125 until ``certificate_.distance_to_exact`` is at most `distance`, or there are `n_landmarks` of them.
+        125 until ``certificate_.distance_to_exact`` is at most `distance`, or there are `n_landmarks` of them. In a
+        :class:`mercer.KernelSearchCV`, each penalty begins with the number of the last one.
     random_state : int, default=0
         Seed of the draw.
 
@@ -105,10 +112,14 @@ class Landmarks(Way):
         monitor = ProgressMonitor[Any](control)
         with control.interruption:
             training = _Training(self, task, gram, monitor, {} if shared is None else shared)
-            best = training.trained(min(self.n_landmarks, task.n if self.distance is None else _FIRST))
+            first = task.n if self.distance is None else training.shared.get(_ENOUGH, _FIRST)
+            best = training.trained(min(self.n_landmarks, first))
             while self.distance is not None and (larger := self._next(best, training)):
+                training.forget_features()
                 other = training.trained(larger)
                 best = min(best, other, key=_distance)
+            if not monitor.is_stopped():
+                training.shared[_ENOUGH] = training.asked
         return best
 
     def _next(self, machine: Expansion, training: _Training) -> int:
@@ -167,11 +178,18 @@ class _Training:
         self.limits = monitor.control.limits
         self.machines = list(task.machines(gram))
 
+    def forget_features(self) -> None:
+        """Release the features of the last machine, before those of a larger one are made."""
+        self.shared.pop(self.asked, None)
+        self.shared.pop((self.asked, "solutions"), None)
+
     def trained(self, n_landmarks: int) -> Expansion:
         """Return the machine with so many landmarks, or fewer if the time is too short."""
         began, self.asked = self.monitor.seconds, n_landmarks
         if n_landmarks not in self.shared:
-            basis, table, note = self._features(self._drawn(n_landmarks))
+            drawn = self._drawn(n_landmarks)
+            self.shared[DRAW_SECONDS] = self.monitor.seconds - began
+            basis, table, note = self._features(drawn)
             if not self.monitor.is_stopped():
                 self.shared[n_landmarks] = basis, table, note
         else:
@@ -225,7 +243,7 @@ class _Training:
         """Return the positions of landmarks, drawn from a sample of the rows in a quarter of the time that is left."""
         random = np.random.RandomState(self.way.random_state)
         n, limit, began = self.task.n, self.monitor.seconds_left, time.perf_counter()
-        sample = np.arange(n) if n <= _SUBSET else np.sort(random.choice(n, _SUBSET, replace=False))
+        sample = np.arange(n) if n <= SUBSET else np.sort(random.choice(n, SUBSET, replace=False))
         until = math.inf if limit is None else began + _DRAWING * limit
 
         def is_stopped() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.approximate.cells import Cells
+from mercer.approximate.choice import AUTO
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.way import Way
 
@@ -16,6 +17,8 @@ WAYS: dict[str, type[Way]] = {way.name: way for way in (Landmarks, Cells)}
 
 def way_of(approximation: Any) -> Way | None:
     """Return the way that the parameter `approximation` asks for; None for an exact machine.
+
+    For "auto", see :func:`mercer.approximate.choose`.
 
     Raises
     ------
@@ -27,6 +30,6 @@ def way_of(approximation: Any) -> Way | None:
     if isinstance(approximation, str) and approximation in WAYS:
         return WAYS[approximation]()
     raise InvalidParameterError(
-        f"approximation must be None (exact), {', '.join(map(repr, WAYS))}, or an object such as "
+        f"approximation must be None (exact), {', '.join(map(repr, [*WAYS, AUTO]))}, or an object such as "
         f"mercer.Landmarks(n_landmarks=500), got {approximation!r}."
     )

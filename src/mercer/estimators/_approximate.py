@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _num_samples
 
 from mercer._typing import FloatArray
-from mercer.approximate import ApproximateMachine, Expansion, Task, Way, way_of
+from mercer.approximate import AUTO, ApproximateMachine, Choice, Expansion, Task, Way, choose, way_of
+from mercer.approximate.choice import FEWEST_ROWS
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
 from mercer.data import Data
@@ -26,7 +31,7 @@ from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._validation import check_sample_weight, check_targets, scaling_hint
 from mercer.multiclass import training
 from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
-from mercer.solvers import Control
+from mercer.solvers import Control, Limits
 from mercer.specs import QuadraticSpec
 
 _OF_ONE_SUM = ("support_", "support_vectors_", "dual_coef_", "n_support_", "_coefficients")
@@ -39,11 +44,15 @@ class Approximates(DualMachine):
     Attributes
     ----------
     approximation_ : ApproximateMachine
-        Only if `approximation` is not None: what was trained.
+        Only of an approximate machine: what was trained.
+    choice_ : Choice
+        Only if `approximation` is "auto": what was chosen, and why.
     """
 
     approximation: str | Way | None
     approximation_: ApproximateMachine
+    choice_: Choice
+    _before = 0.0, False  # seconds of this fit that a choice has taken, and whether it was interrupted
     _shared: dict[Any, Any] | None = None  # what a search keeps for fits that differ in their penalties only
 
     @property
@@ -61,16 +70,89 @@ class Approximates(DualMachine):
     def _is_approximate(self) -> bool:
         return "approximation_" in vars(self)
 
-    def _way(self) -> Way | None:
-        """Return the way to approximate, or None, and forget the last fit's approximation."""
-        way = way_of(self.approximation)
+    @contextmanager
+    def _way(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Iterator[Way | None]:
+        """Have the body train the machine by this way, exactly if it is None; "auto" chooses it here.
+
+        The time of the choice counts in `max_seconds`, and a stop in it stops the body. The arguments are those of
+        `fit`.
+        """
+        way = None if self._is_auto else way_of(self.approximation)
         if way is not None and self.warm_start:
             raise ValueError(
                 "warm_start=True goes on from an exact solution, which an approximate machine does not have: set "
                 "warm_start=False, or approximation=None."
             )
-        self.__dict__.pop("approximation_", None)
-        return way
+        for name in ("approximation_", "choice_"):
+            self.__dict__.pop(name, None)
+        if not self._is_auto:
+            yield way
+            return
+        control = self._control()
+        self.choice_ = self._choice(machine_spec, X, y, sample_weight, control)
+        if self.verbose:
+            say(f"{self.choice_}.")
+        self._before = self.choice_.seconds, control.interruption.requested
+        try:
+            yield self.choice_.way
+        finally:
+            del self._before
+
+    @property
+    def _is_auto(self) -> bool:
+        return isinstance(self.approximation, str) and self.approximation == AUTO
+
+    def _choose(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+        """Return the choice that `fit` would make with ``approximation="auto"``; KeyboardInterrupt for Ctrl-C."""
+        control = self._control()
+        choice = self._choice(self._asked_spec(), X, y, sample_weight, control)
+        if control.interruption.requested:
+            raise KeyboardInterrupt
+        return choice
+
+    def _choice(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, control: Control) -> Choice:
+        why = self._why_exact(machine_spec, _num_samples(X))
+        if why:
+            return Choice(None, f"because {why}")
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit reads the rows again
+            task = self._task(machine_spec, X, y, sample_weight)
+        read = time.perf_counter() - began
+        choice = choose(task, control.after(read, 0))
+        return replace(choice, seconds=choice.seconds + read)
+
+    def _why_exact(self, machine_spec: QuadraticSpec, n_rows: int) -> str:
+        """Return why the machine is exact without a pilot; "" if a pilot decides."""
+        reasons = {
+            f"there are fewer than {FEWEST_ROWS:,} rows": n_rows < FEWEST_ROWS,
+            "kernel values are given": self._takes_values(),
+            "C is infinite": not math.isfinite(machine_spec.C),
+            "a checkpoint belongs to an exact machine": self._checkpoint is not None,
+            "warm_start goes on from an exact solution": bool(self.warm_start),
+        }
+        return next((text for text, is_so in reasons.items() if is_so), "")
+
+    @abstractmethod
+    def _asked_spec(self) -> QuadraticSpec:
+        """Check the parameters, and return the specification of the exact problem."""
+
+    @abstractmethod
+    def _task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
+        """Check the rows, targets and weights, and return what is trained."""
+
+    def _limits(self) -> Limits:
+        return super()._limits().after(self._before[0], 0)
+
+    def _control(self) -> Control:
+        control = super()._control()
+        if self._before[1]:
+            control.interruption.request()
+        return control
+
+    def _fit_facts(self) -> dict[str, str]:
+        facts = super()._fit_facts()
+        return {**facts, "choice": str(self.choice_)} if facts and "choice_" in vars(self) else facts
 
     def _train_approximately(self, way: Way, task: Task, control: Control) -> ApproximateMachine:
         """Train an approximate machine, and store what prediction needs."""
@@ -84,6 +166,8 @@ class Approximates(DualMachine):
                 "out, or set approximation=None."
             )
         machine = way.train(task, control, self._shared)
+        if "choice_" in vars(self):
+            machine = replace(machine, certificate=machine.certificate.chosen(self.choice_.reason))  # type: ignore[type-var]
         for name in _FITTED:
             self.__dict__.pop(name, None)
         self.approximation_, self.kernel_ = machine, task.kernel
@@ -117,7 +201,8 @@ class Approximates(DualMachine):
 
     def _check_exact(self, what: str) -> None:
         """Refuse work that needs the solution of an exact machine, which is what the parameters must ask for, too."""
-        if self._is_approximate or self.approximation is not None:
+        is_exact = self.approximation is None or (self._is_auto and hasattr(self, "kernel_"))
+        if self._is_approximate or not is_exact:
             raise ValueError(
                 f"{what} needs an exact machine, whose solution it changes, but this {type(self).__name__} has "
                 f"approximation={self.approximation!r}. Set approximation=None and fit it again; an approximate "
@@ -164,9 +249,36 @@ class ApproximatesClasses(Approximates, MarginClassifier):
                 "a joint machine cannot be approximated: set multi_class='ovr' or 'ovo', or approximation=None."
             )
         self._check_shape(self.multi_class)
+        task, labels = self._labelled_task(machine_spec, X, y, sample_weight, groups)
+        self._check_folds(labels)
+        machine = self._train_approximately(way, task, control)
+        self.classes_, self.class_weight_ = labels.classes.copy(), labels.class_weight.copy()
+        self._scheme, self.n_iter_ = self.multi_class, np.array([machine.certificate.n_iter], dtype=np.int64)
+        if isinstance(machine, Expansion):
+            self._arrange(self.multi_class, labels.codes[self.support_])
+        self._warn_of_approximation(task.data)
+        if self._has_probabilities():
+            self._calibrate_by_folds(way, task, labels, control, began)
+
+    def _why_exact(self, machine_spec: QuadraticSpec, n_rows: int) -> str:
+        """See :meth:`Approximates._why_exact`."""
+        if self.multi_class == training.JOINT:
+            return "a joint machine cannot be approximated"
+        if self._has_probabilities() and self.calibration_values == LEAVE_ONE_OUT:
+            return "calibration_values='leave_one_out' needs an exact machine"
+        return super()._why_exact(machine_spec, n_rows)
+
+    def _task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
+        """See :meth:`Approximates._task`."""
+        check_choice("multi_class", self.multi_class, self._schemes)
+        return self._labelled_task(machine_spec, X, y, sample_weight)[0]
+
+    def _labelled_task(
+        self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, groups: Any = None
+    ) -> tuple[Task, Labels]:
+        """Check the rows and labels, and return what is trained, and the labels."""
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n, groups=groups)
-        self._check_folds(labels)
         task = Task(
             machine_spec,
             spec.resolve(data, labels.uneven_weights),
@@ -179,14 +291,7 @@ class ApproximatesClasses(Approximates, MarginClassifier):
             check_whole("n_jobs", self.n_jobs),
             check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
         )
-        machine = self._train_approximately(way, task, control)
-        self.classes_, self.class_weight_ = labels.classes.copy(), labels.class_weight.copy()
-        self._scheme, self.n_iter_ = self.multi_class, np.array([machine.certificate.n_iter], dtype=np.int64)
-        if isinstance(machine, Expansion):
-            self._arrange(self.multi_class, labels.codes[self.support_])
-        self._warn_of_approximation(data)
-        if self._has_probabilities():
-            self._calibrate_by_folds(way, task, labels, control, began)
+        return task, labels
 
     def _check_folds(self, labels: Labels) -> None:
         """Refuse probabilities that need more than machines without folds of rows of every class."""
@@ -246,13 +351,25 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
     def _train_by(self, way: Way, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Data:
         """Train the machine approximately; the arguments are those of :meth:`SingleMachine._train`."""
         control = self._control()
+        task = self._task(machine_spec, X, y, sample_weight)
+        data = task.data
+        machine = self._train_approximately(way, task, control)
+        self.spec_ = machine_spec
+        self._targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
+        self._weights = None if sample_weight is None else check_sample_weight(sample_weight, data.n)
+        self.n_iter_ = machine.certificate.n_iter
+        self._warn_of_approximation(data)
+        return data
+
+    def _task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
+        """See :meth:`Approximates._task`."""
         spec, data = self._training_rows(X, y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = np.flatnonzero(weights > 0.0)
         if not rows.size:
             raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
-        task = Task(
+        return Task(
             machine_spec,
             spec.resolve(data, None if sample_weight is None else weights),
             data,
@@ -262,9 +379,3 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
             n_jobs=check_whole("n_jobs", self.n_jobs),
             memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
         )
-        machine = self._train_approximately(way, task, control)
-        self.spec_ = machine_spec
-        self._targets, self._weights = targets, None if sample_weight is None else weights
-        self.n_iter_ = machine.certificate.n_iter
-        self._warn_of_approximation(data)
-        return data

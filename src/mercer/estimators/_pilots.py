@@ -12,42 +12,23 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
-from mercer._typing import IndexArray
 from mercer.certificates.status import Status
 from mercer.data.mixed_rows import table_of_columns
 from mercer.data.user_warnings import warn_user
 from mercer.gram import STATE_ARRAYS
-from mercer.solvers.forecast import Forecast, Pilot, forecast
+from mercer.solvers.forecast import Forecast, Pilot, forecast, pilot_rows
 from mercer.solvers.progress import duration
 
 _MANY_ROWS = 10_000  # rows from which a fit with a time limit is forecast
 _LEAST_LIMIT = 1.0  # seconds; limits from which pilots can say something in their share of the time
 _LIMIT_SHARE = 0.02  # of the time limit, for pilots
 _SURE = 1.5  # times the limit; forecasts above it are not by chance
-_LEAST_OF_CLASS = 5  # rows of each class in a pilot, where there are as many: each fold of a search needs one
 
 clock = time.perf_counter
 """Measures pilots; benchmarks on a busy machine replace it by processor time."""
 
 BYTES_PER_ROW = 8 * STATE_ARRAYS
 """Bytes of a kernel machine that are in proportion to the rows of its largest problem."""
-
-
-def pilot_rows(y: Any, n_rows: int, size: int, *, of_classes: bool) -> IndexArray:
-    """Return about `size` of the rows, in order; each class has its share of them, and some rows at least."""
-    if size >= n_rows:
-        return np.arange(n_rows)
-    draw = np.random.default_rng(0)
-    if not of_classes:
-        return np.sort(draw.permutation(n_rows)[:size])
-    codes = np.unique(np.asarray(y), return_inverse=True)[1].ravel()
-    counts = np.bincount(codes)
-    asked = np.minimum(counts, np.maximum(_LEAST_OF_CLASS, np.round(counts * (size / n_rows)).astype(np.int64)))
-    order = draw.permutation(n_rows)
-    order = order[np.argsort(codes[order], kind="stable")]
-    first = np.cumsum(counts) - counts
-    place = np.arange(n_rows) - first.repeat(counts)
-    return np.sort(order[place < asked.repeat(counts)])
 
 
 def pilot_runs(
@@ -127,7 +108,8 @@ def what_ends_in_time(machine: Any, made: Forecast, peak_bytes: int | None) -> s
         ways.append(f"about {made.rows_in(seconds):,} of the {made.n_rows:,} rows end in that time")
     if "approximation" in machine.get_params(deep=False):
         ways.append(
-            "approximation='landmarks' takes time in proportion to the rows, and proves how far it is from the optimum"
+            "approximation='landmarks' takes time in proportion to the rows, and proves how far it is from the "
+            "optimum; 'auto' chooses by a pilot"
         )
     if (linear := _LINEAR.get(type(machine).__name__)) is not None and not _is_structured(machine):
         ways.append(f"{linear} takes time and memory in proportion to the rows")
@@ -153,6 +135,7 @@ def warn_if_too_long(machine: Any, X: Any, y: Any, sample_weight: Any, n_rows: i
     limit that is too short for pilots.
     """
     limit, is_part = machine.max_seconds, machine._search is not None or not machine._forecasts
+    is_part = is_part or getattr(machine, "approximation", None) is not None  # "auto" has forecast the time
     if limit is None or is_part or n_rows < _MANY_ROWS or limit < _LEAST_LIMIT or machine.warm_start:
         return 0.0
     began = time.perf_counter()

@@ -76,7 +76,7 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
     solution_, certificate_
         See :class:`SVR`. They describe the machine before `contamination` moved its offset. Their seconds, iterations
         and kernel values, and `n_iter_`, are sums over all trainings.
-    approximation_ : mercer.approximate.ApproximateMachine
+    approximation_, choice_
         See :class:`SVC`. With `contamination`, an approximate machine is trained once, with nu = contamination, and
         only its offset is moved.
     n_features_in_, feature_names_in_
@@ -196,38 +196,45 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
         """
         del y
         with self._all_or_nothing(), self._checkpointed(checkpoint, X, None, sample_weight):
-            nu = check_share("nu", self.nu, 1.0)
-            share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
-            machine_spec = specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
-            if (way := self._way()) is not None:
-                return self._fit_by(way, machine_spec, X, sample_weight)
-            began = time.perf_counter()
-            data = self._train(X, "no_validation", sample_weight, machine_spec)
-            self.intercept_ += self._border_error
-            if share is not None:
-                weights = check_sample_weight(sample_weight, data.n)
-                for times in range(1, _MOST_TRIES + 1):
-                    scores = self._scores(data)
-                    missing = missing_below(
-                        scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._border_error
-                    )
-                    if not missing or self.fit_status_ or machine_spec.nu == 1.0:
-                        break
-                    machine_spec = replace(machine_spec, nu=min(1.0, machine_spec.nu + times * missing))
-                    spent = time.perf_counter() - began
-                    self._train(
-                        X, "no_validation", sample_weight, machine_spec, earlier=self._solutions[0], spent=spent
-                    )
-                    self.intercept_ += self._border_error
-                border = border_of(self._scores(data), weights, share, data)
-                self.intercept_ = np.array([-border.score])
-            self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
-            has_ties = share is not None and border.tied.size > 0 and not self._silent
-            if self._warn_if_origin_is_among_rows():
-                return self
-            if not (has_ties and self._warn_of_ties(border, share or 0.0)):
-                self._warn_if_rounding_decides(data, self._rounding)
+            machine_spec = self._asked_spec()
+            with self._way(machine_spec, X, "no_validation", sample_weight) as way:
+                if way is not None:
+                    return self._fit_by(way, machine_spec, X, sample_weight)
+                return self._fit_exactly(machine_spec, X, sample_weight)
+
+    def _asked_spec(self) -> specs.ForOneClassSVM:
+        nu = check_share("nu", self.nu, 1.0)
+        share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
+        return specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
+
+    def _fit_exactly(self, machine_spec: specs.ForOneClassSVM, X: Any, sample_weight: Any) -> OneClassSVM:
+        """Train the exact machine; with `contamination`, several times."""
+        share = machine_spec.contamination or None
+        began = time.perf_counter()
+        data = self._train(X, "no_validation", sample_weight, machine_spec)
+        self.intercept_ += self._border_error
+        if share is not None:
+            weights = check_sample_weight(sample_weight, data.n)
+            for times in range(1, _MOST_TRIES + 1):
+                scores = self._scores(data)
+                missing = missing_below(
+                    scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._border_error
+                )
+                if not missing or self.fit_status_ or machine_spec.nu == 1.0:
+                    break
+                machine_spec = replace(machine_spec, nu=min(1.0, machine_spec.nu + times * missing))
+                spent = time.perf_counter() - began
+                self._train(X, "no_validation", sample_weight, machine_spec, earlier=self._solutions[0], spent=spent)
+                self.intercept_ += self._border_error
+            border = border_of(self._scores(data), weights, share, data)
+            self.intercept_ = np.array([-border.score])
+        self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
+        has_ties = share is not None and border.tied.size > 0 and not self._silent
+        if self._warn_if_origin_is_among_rows():
             return self
+        if not (has_ties and self._warn_of_ties(border, share or 0.0)):
+            self._warn_if_rounding_decides(data, self._rounding)
+        return self
 
     def _fit_by(self, way: Way, machine_spec: specs.ForOneClassSVM, X: Any, sample_weight: Any) -> OneClassSVM:
         """Train the machine approximately; with `contamination`, only its offset is moved."""

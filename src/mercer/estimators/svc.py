@@ -115,11 +115,13 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
         five folds, without randomness. "auto" means "folds" with more than 45 machines (pairs of classes), with more
         than 2,000 rows for one machine (200 if `multi_class` is "joint"), and for kernels that are not known to be
         positive semidefinite.
-    approximation : {"landmarks", "cells"}, Landmarks, Cells or None, default=None
+    approximation : {"landmarks", "cells", "auto"}, Landmarks, Cells or None, default=None
         None trains the exact machine. "landmarks" and :class:`mercer.Landmarks` train an approximate one, for more rows
         than an exact machine can be trained on: a sum of kernel values of a few rows, with the same loss. Its
         ``certificate_.distance_to_exact`` bounds how far its objective is above that of the exact machine. "cells" and
-        :class:`mercer.Cells` divide the rows into cells of neighbours, each with an exact machine of its own.
+        :class:`mercer.Cells` divide the rows into cells of neighbours, each with an exact machine of its own. "auto"
+        chooses one of the three by a pilot on 10,000 of the rows: by time (`max_seconds`), memory (`memory_limit`) and
+        error. It is exact with fewer than 20,000 rows, and where no approximation is possible. `choice_` says why.
 
     Attributes
     ----------
@@ -176,6 +178,10 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
         `solution_`, and `n_iter_` is one number for all machines. With landmarks, `support_` are the landmarks, in the
         order of the draw, and `dual_coef_` has one row for each machine. With cells, ``approximation_.cells`` has the
         support vectors of each cell, and the attributes of a single sum are missing.
+    choice_ : mercer.approximate.Choice
+        Only with ``approximation="auto"``: the `way` that was chosen (None: exact), the `reason`, and what each
+        candidate was expected to take. The rows of the pilot are drawn with seed 0. Measured times decide, so that
+        another run can choose otherwise where times are similar.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
@@ -345,10 +351,11 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
             C, machine_spec = self._asked()
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias)
             self._begin(C, machine_spec)
-            if (way := self._way()) is not None:
-                self._train_by(way, machine_spec, X, y, sample_weight, groups)
-                return self
-            self._train(X, y, sample_weight, C, lambda _: duals, groups=groups)
+            with self._way(machine_spec, X, y, sample_weight) as way:
+                if way is not None:
+                    self._train_by(way, machine_spec, X, y, sample_weight, groups)
+                else:
+                    self._train(X, y, sample_weight, C, lambda _: duals, groups=groups)
             return self
 
     def _asked(self) -> tuple[float, specs.ForSVC]:
@@ -358,6 +365,9 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
             self._check_joint()
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
         return C, specs.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
+
+    def _asked_spec(self) -> specs.ForSVC:
+        return self._asked()[1]
 
     def _begin(self, C: float, machine_spec: specs.ForSVC) -> None:
         """Note what will be trained."""

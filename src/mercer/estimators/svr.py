@@ -87,7 +87,7 @@ class SVR(FitsKernelFiles, ApproximatesOneMachine, ChangesRows, VectorRegressor)
         Two dual variables for each row, trace and status.
     certificate_ : Certificate
         Objectives, duality gap and violation, recomputed in float64 independently of the solver.
-    approximation_ : mercer.approximate.ApproximateMachine
+    approximation_, choice_
         See :class:`SVC`.
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -200,11 +200,12 @@ class SVR(FitsKernelFiles, ApproximatesOneMachine, ChangesRows, VectorRegressor)
             If `y` holds dates or times.
         """
         with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
-            machine_spec, way = self._asked(), self._way()
-            if way is None:
-                self._train(X, y, sample_weight, machine_spec)
-            else:
-                self._train_by(way, machine_spec, X, y, sample_weight)
+            machine_spec = self._asked()
+            with self._way(machine_spec, X, y, sample_weight) as way:
+                if way is None:
+                    self._train(X, y, sample_weight, machine_spec)
+                else:
+                    self._train_by(way, machine_spec, X, y, sample_weight)
             self.__dict__.pop("_current_rows", None)
             return self
 
@@ -213,6 +214,9 @@ class SVR(FitsKernelFiles, ApproximatesOneMachine, ChangesRows, VectorRegressor)
         C, epsilon = check_finite_penalty(self.C), check_number("epsilon", self.epsilon, at_least=0.0, finite=True)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_epsilon_insensitive"
         return specs.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
+
+    def _asked_spec(self) -> specs.ForSVR:
+        return self._asked()
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
         """Add training rows: the machine is then the one that all rows together train.

@@ -21,7 +21,7 @@ from mercer.estimators._pilots import BYTES_PER_ROW, bytes_text, pilot_runs, wha
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection.leave_one_out import leave_one_out, require_followed
 from mercer.model_selection.search.kernel_search import KernelSearchCV
-from mercer.model_selection.search.pipelines import machine_of, path_of
+from mercer.model_selection.search.pipelines import machine_of, path_of, with_choice
 from mercer.solvers import Interruption
 from mercer.solvers.forecast import KERNEL_FIT, LEAVE_ONE_OUT, LINEAR_FIT, Forecast, Pilot, forecast
 from mercer.solvers.progress import duration
@@ -175,6 +175,10 @@ def plan(
     check_seconds(max_seconds)
     X, y = indexable(table_of_columns(X), y)
     is_search = isinstance(estimator, BaseSearchCV)
+    began = time.perf_counter()
+    decided, auto = with_choice(estimator.estimator if is_search else estimator, X, y, sample_weight)
+    if auto is not None:
+        estimator = clone(estimator).set_params(estimator=decided) if is_search else decided
     n_rows, machine = _num_samples(X), machine_of(estimator.estimator if is_search else estimator)
     fitted = list[Any]()
 
@@ -192,7 +196,6 @@ def plan(
         require_followed(estimator)
     is_linear = isinstance(machine, TrainedLinearMachine) or getattr(machine, "approximation", None) is not None
     growth = LEAVE_ONE_OUT if work == "leave_one_out" else LINEAR_FIT if is_linear else KERNEL_FIT
-    began = time.perf_counter()
     with Interruption() as interruption:
         chosen = None if is_search else _choice(estimator, X, y, sample_weight)
         runs = pilot_runs(estimator, X, y, do, sample_weight=sample_weight, path=path_of(estimator))
@@ -201,6 +204,8 @@ def plan(
     if interruption.requested:
         raise KeyboardInterrupt
     solver, reason = ("", "") if chosen is None else chosen
+    if auto is not None:
+        solver, reason = (solver, f"{reason}; {auto}") if auto.way is None and solver else ("auto", str(auto))
     search = estimator if isinstance(estimator, KernelSearchCV) else None
     peak_bytes = made.peak_bytes if search is None else _bytes_of_search(search, made)
     n_fits = len(fitted[0].cv_results_["params"]) * fitted[0].n_splits_ if is_search else 1

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._typing import IndexArray
 
 USUAL_EXPONENT = 1.6
 """Usual exponent of the time of a kernel machine as a power of the number of rows; one pilot alone fits no other."""
 
+_LEAST_OF_CLASS = 5  # rows of each class in a pilot, where there are as many: each fold of a search needs one
 _FEWEST_ROWS = 250  # rows of the first pilot, at least
 _FREE_SECONDS = 0.6  # seconds that pilots may take, however short the work is
 _MOST_SECONDS = 20.0  # seconds after which no further pilot begins
@@ -115,7 +120,7 @@ def forecast(
     """
     pilots = list[Pilot]()
     sizes = _sizes(n_rows)
-    made = _forecast(n_rows, pilots, growth, bytes_per_row)
+    made = forecast_from(n_rows, pilots, growth, bytes_per_row)
     for size in sizes:
         spent = sum(one.seconds for one in pilots)
         following = _seconds_at(pilots, size, growth) if pilots else 0.0
@@ -128,10 +133,27 @@ def forecast(
         if not pilots and size < n_rows:
             run(size, left)  # the first work of a process also loads what it needs
         pilots.append(run(size, left))
-        made = _forecast(n_rows, pilots, growth, bytes_per_row)
+        made = forecast_from(n_rows, pilots, growth, bytes_per_row)
         if not pilots[-1].has_ended or pilots[-1].n_rows >= n_rows:
             break
     return made
+
+
+def pilot_rows(y: Any, n_rows: int, size: int, *, of_classes: bool) -> IndexArray:
+    """Return about `size` of the rows, in order; each class has its share of them, and some rows at least."""
+    if size >= n_rows:
+        return np.arange(n_rows)
+    draw = np.random.default_rng(0)
+    if not of_classes:
+        return np.sort(draw.permutation(n_rows)[:size])
+    codes = np.unique(np.asarray(y), return_inverse=True)[1].ravel()
+    counts = np.bincount(codes)
+    asked = np.minimum(counts, np.maximum(_LEAST_OF_CLASS, np.round(counts * (size / n_rows)).astype(np.int64)))
+    order = draw.permutation(n_rows)
+    order = order[np.argsort(codes[order], kind="stable")]
+    first = np.cumsum(counts) - counts
+    place = np.arange(n_rows) - first.repeat(counts)
+    return np.sort(order[place < asked.repeat(counts)])
 
 
 def _sizes(n_rows: int) -> list[int]:
@@ -142,8 +164,8 @@ def _sizes(n_rows: int) -> list[int]:
     return [n_rows >> k for k in range(n_halves, 0, -1)]
 
 
-def _forecast(n_rows: int, pilots: list[Pilot], growth: Growth, bytes_per_row: int) -> Forecast:
-    """Return the forecast by the last two pilots."""
+def forecast_from(n_rows: int, pilots: list[Pilot], growth: Growth, bytes_per_row: int) -> Forecast:
+    """Return the forecast of work on `n_rows` rows by the last two pilots; see :func:`forecast`."""
     if not pilots:
         return Forecast(n_rows, (), math.inf, USUAL_EXPONENT, None, None)
     last, n_support, peak_bytes = pilots[-1], None, None

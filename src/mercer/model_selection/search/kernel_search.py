@@ -42,7 +42,7 @@ from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.grids_of_search import asks_nothing, grids_of
 from mercer.model_selection.search.keywords import with_other_names
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
-from mercer.model_selection.search.pipelines import machine_of, path_of
+from mercer.model_selection.search.pipelines import machine_of, path_of, with_choice
 from mercer.model_selection.search.racing import deciding_score, rules_of_race
 from mercer.model_selection.search.row_rules import checked_rounds
 from mercer.model_selection.search.schedule import Schedule
@@ -340,6 +340,12 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         if asks_nothing(self):
             asked = copy(self).set_params(**default_axes(self, X, y)).fit(X, y, checkpoint=checkpoint, **params)
             self.__dict__.update({name: value for name, value in vars(asked).items() if name.endswith("_")})
+            return self
+        decided, choice = with_choice(self.estimator, X, y, params.get("sample_weight"))
+        if choice is not None:
+            searched = copy(self).set_params(estimator=decided).fit(X, y, checkpoint=checkpoint, **params)
+            self.__dict__.update({name: value for name, value in vars(searched).items() if name.endswith("_")})
+            self.reason_ = f"{searched.reason_}; for all settings, {choice}"
             return self
         check_callback(self.callback)
         check_seconds(self.max_seconds)

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+
+from mercer.approximate import Choice
+from mercer.estimators._approximate import Approximates
 
 
 def machine_of(estimator: Any) -> Any:
@@ -47,3 +51,20 @@ def remembers(estimator: Any) -> bool:
     more = type(estimator) is not Pipeline or estimator.memory is not None
     more = more or getattr(estimator, "transform_input", None) is not None
     return more or any(remembers(step) for _, step in estimator.steps)
+
+
+def with_choice(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Choice | None]:
+    """Return the estimator with what ``approximation="auto"`` chooses on these rows, and the choice; None without it.
+
+    The steps before the machine of a pipeline are fitted to all rows.
+    """
+    machine = machine_of(estimator)
+    if not isinstance(machine, Approximates) or not machine._is_auto:
+        return estimator, None
+    rows, one = X, estimator
+    while isinstance(one, Pipeline):
+        if len(one.steps) > 1:
+            rows = clone(one[:-1]).fit_transform(rows, y)
+        one = one.steps[-1][1]
+    choice = clone(machine)._choose(rows, "no_validation" if y is None else y, sample_weight)
+    return clone(estimator).set_params(**{f"{path_of(estimator)}approximation": choice.way}), choice

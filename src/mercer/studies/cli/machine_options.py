@@ -29,18 +29,18 @@ class _Penalty(click.ParamType):
 class _Approximation(click.ParamType):
     """The name of a way to approximate a machine, or a number of landmarks."""
 
-    name = "landmarks|number"
+    name = "landmarks|auto|number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the name, or landmarks of this number."""
-        if value == "landmarks":
+        if value in ("landmarks", "auto"):
             return value
         from mercer import Landmarks
 
         try:
             return Landmarks(int(value)) if isinstance(value, str) else value
         except ValueError:
-            self.fail(f"{value!r} is neither landmarks nor a number of landmarks >= 1.", param, ctx)
+            self.fail(f"{value!r} is neither landmarks nor auto nor a number of landmarks >= 1.", param, ctx)
 
 
 _OPTIONS = (
@@ -167,7 +167,7 @@ _OPTIONS = (
         "--approximation",
         type=_Approximation(),
         help="Of svc, svr and one-class: train an approximate machine, a sum over landmarks (1000, or this number of "
-        "them), and say how far it is from the exact machine.",
+        "them), and say how far it is from the exact machine. auto chooses by a pilot whether it is exact.",
     ),
     class_weight_option,
     cost_option,

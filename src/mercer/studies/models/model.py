@@ -156,6 +156,9 @@ class Model(Result, Predictor):
     costs : ndarray of float64 of shape (n_classes, n_classes) or None
         Cost of predicting each class (second axis) for rows of each class (first axis). The prediction is then the
         class with the least expected cost, by the model's probabilities. None: the class with the largest score.
+    choice : str
+        Why the machine is exact, if ``approximation="auto"`` chose so. It is not in model files. That of an approximate
+        machine is in its certificate.
     """
 
     encoder: TableEncoder | RowReader
@@ -170,6 +173,7 @@ class Model(Result, Predictor):
     seal: Seal | None = None
     reading: Reading = field(default_factory=Reading)
     costs: npt.NDArray[np.float64] | None = None
+    choice: str = ""
 
     @property
     def target(self) -> str | None:

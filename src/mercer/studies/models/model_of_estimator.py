@@ -121,9 +121,11 @@ def fit_model(
         If columns are not used, or for a guess of what they hold.
     """
     training, row_weights, machine = _encoded(table, target, machine, rows, sample_weight, keep, missing, encoder)
-    model = _model_of(training, _fitted(clone(machine), training, row_weights), row_weights)
+    fitted = _fitted(clone(machine), training, row_weights)
+    model = _model_of(training, fitted, row_weights)
     column = sample_weight if isinstance(sample_weight, str) else None
-    return replace(model, training=replace(model.training, weight_column=column))
+    choice = "" if is_approximate(fitted) else str(getattr(fitted, "choice_", ""))
+    return replace(model, training=replace(model.training, weight_column=column), choice=choice)
 
 
 def encoded_rows(
