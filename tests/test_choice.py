@@ -257,6 +257,6 @@ def test_the_shell_fits_by_a_choice_and_says_why(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X, y, _ = rows(200)
     pandas.DataFrame(X, columns=list("abc")).assign(kind=y).to_csv("table.csv", index=False)
-    assert run(["fit", "table.csv", "--target", "kind", "--approximation", "auto", "-o", "a.mercer"]) == 0
+    assert run(["fit", "table.csv", "--target", "kind", "--approximation", "auto", "--out", "a.mercer"]) == 0
     assert "chose the exact machine, because there are fewer than 20,000 rows" in capsys.readouterr().out
     assert run(["verify", "a.mercer", "table.csv"]) == 0
