@@ -112,7 +112,7 @@ def test_the_reason_is_said_by_the_certificate_the_card_and_verbose(takes, capsy
 
 def test_the_comparison_prefers_exact_machines_and_then_landmarks(small):
     X, y, _ = rows()
-    task = SVC()._task(mercer.specs.ForSVC(C=1.0), X, y, None)
+    task = SVC()._training_task(mercer.specs.ForSVC(C=1.0), X, y, None)
 
     def chosen(exact, landmarks, cells=None, limit=None, memory_limit=None):
         pilots = _Pilots(task, mercer.solvers.Control())
@@ -238,7 +238,7 @@ def test_a_model_file_has_the_reason(takes, tmp_path):
 
 def test_penalties_begin_with_the_landmarks_that_the_last_one_needed():
     X, y, _ = rows()
-    task, shared = SVC()._task(mercer.specs.ForSVC(C=1.0), X, y, None), {}
+    task, shared = SVC()._training_task(mercer.specs.ForSVC(C=1.0), X, y, None), {}
     way = Landmarks(n_landmarks=800, distance=1e-3)
     first = way.train(task, mercer.solvers.Control(), shared)
     sizes = [key for key in shared if isinstance(key, int)]

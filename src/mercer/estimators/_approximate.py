@@ -117,7 +117,7 @@ class Approximates(DualMachine):
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit reads the rows again
-            task = self._task(machine_spec, X, y, sample_weight)
+            task = self._training_task(machine_spec, X, y, sample_weight)
         read = time.perf_counter() - began
         choice = choose(task, control.after(read, 0))
         return replace(choice, seconds=choice.seconds + read)
@@ -138,7 +138,7 @@ class Approximates(DualMachine):
         """Check the parameters, and return the specification of the exact problem."""
 
     @abstractmethod
-    def _task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
+    def _training_task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
         """Check the rows, targets and weights, and return what is trained."""
 
     def _limits(self) -> Limits:
@@ -268,8 +268,8 @@ class ApproximatesClasses(Approximates, MarginClassifier):
             return "calibration_values='leave_one_out' needs an exact machine"
         return super()._why_exact(machine_spec, n_rows)
 
-    def _task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
-        """See :meth:`Approximates._task`."""
+    def _training_task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
+        """See :meth:`Approximates._training_task`."""
         check_choice("multi_class", self.multi_class, self._schemes)
         return self._labelled_task(machine_spec, X, y, sample_weight)[0]
 
@@ -351,7 +351,7 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
     def _train_by(self, way: Way, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Data:
         """Train the machine approximately; the arguments are those of :meth:`SingleMachine._train`."""
         control = self._control()
-        task = self._task(machine_spec, X, y, sample_weight)
+        task = self._training_task(machine_spec, X, y, sample_weight)
         data = task.data
         machine = self._train_approximately(way, task, control)
         self.spec_ = machine_spec
@@ -361,8 +361,8 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
         self._warn_of_approximation(data)
         return data
 
-    def _task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
-        """See :meth:`Approximates._task`."""
+    def _training_task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
+        """See :meth:`Approximates._training_task`."""
         spec, data = self._training_rows(X, y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = np.flatnonzero(weights > 0.0)
