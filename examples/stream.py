@@ -3,8 +3,8 @@
 
 Learn a curved boundary from rows that come in blocks and are not kept: random features, then a linear machine.
 
-The frequencies of random features do not depend on the rows, so that the map is made once, from a kernel with numbers for
-its parameters. `PegasosSVC.partial_fit` then learns from each block, each row once.
+The frequencies of random features do not depend on the rows, so that the map is made once, from a kernel with numbers
+for its parameters. `PegasosSVC.partial_fit` then learns from each block, each row once.
 """
 
 import numpy as np
