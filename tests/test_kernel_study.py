@@ -7,17 +7,18 @@ import pandas as pd
 import pytest
 
 import mercer
-from mercer import SVC, load_model
+from mercer import SVC, fit_model, load_model
 from mercer.data import TableError, as_table
 from mercer.kernels import RBF, Spectrum, Tanimoto
 from mercer.studies.candidates import KERNELS, given_kernels, has_rules, kernels_named, times_rules
+from mercer.studies.cell_kernels import kernels_of_cells
 from mercer.studies.classification import ToClassify
 from mercer.studies.cli import run as run_command
 from mercer.studies.contenders import encoded_folds
 from mercer.studies.models import cell_kernel, explain, reader_of_table, verify
 from mercer.studies.search import search
 from mercer.studies.tables import TableEncoder
-from mercer.studies.word_kernels import word_kernels
+from mercer.studies.tables.kinds import find_kinds
 
 TEXT = "Spectrum(2) on seq + RBF on rest"
 
@@ -93,18 +94,61 @@ def test_contributions_of_a_sum_of_kernels_on_cells_add_up(outcome):
 def test_words_are_tried_on_sequences():
     table = frame()
     kinds = {"seq": "sequence"}
-    families = {one.family for one in word_kernels(as_table(table[["seq", "x"]]), kinds)}
+    families = {one.family for one in kernels_of_cells(as_table(table[["seq", "x"]]), kinds)}
     assert families == {
         f"{words} on seq + RBF on rest"
         for words in ("Spectrum(4)", "Spectrum(6)", "Mismatch(6, 1)", "GappedKmer(10, 6, wildcards='N')")
     }
     aligned = as_table({"my seq": [one[:10] for one in table.seq], "same": ["a"] * 80})
-    families = [one.family for one in word_kernels(aligned, {"my seq": "sequence"})]
+    families = [one.family for one in kernels_of_cells(aligned, {"my seq": "sequence"})]
     assert "WeightedDegree(6) on 'my seq'" in families
     assert "Mismatch(3, 1) on 'my seq'" in families
     proteins = as_table({"p": ["MKVLAAGIVGLLLAQ", "MSTNPKPQRKTKR"] * 3})
-    assert "Mismatch(4, 1) on p" in [one.family for one in word_kernels(proteins, {"p": "sequence"})]
-    assert word_kernels(as_table(table[["x"]]), {}) == ()
+    assert "Mismatch(4, 1) on p" in [one.family for one in kernels_of_cells(proteins, {"p": "sequence"})]
+    assert kernels_of_cells(as_table(table[["x"]]), {}) == ()
+
+
+def fingerprint_frame(n=60):
+    rng = np.random.default_rng(0)
+    bits = (rng.random((n, 40)) < 0.3).astype(int)
+    y = np.where(bits[:, :8].sum(axis=1) + 0.5 * rng.normal(size=n) > 2.4, "active", "dead")
+    return bits, pd.DataFrame({"fp": ["".join(map(str, row)) for row in bits], "w": rng.normal(size=n), "y": y})
+
+
+def test_strings_of_bits_are_read_by_kernels_of_fingerprints_and_as_columns(tmp_path, monkeypatch, capsys):
+    bits, table = fingerprint_frame()
+    outcome = mercer.study(table, "y", kernel="Tanimoto on fp", folds=2, verbose=0)
+    reference = SVC(kernel="tanimoto", C=outcome.search.best.C, tol=1e-4)
+    rows = outcome.model.training.rows
+    reference.fit(bits[rows], table.y[rows])
+    assert np.allclose(outcome.model.decision_values(table)[:, 0], reference.decision_function(bits), atol=1e-9)
+    features = as_table(table[["fp", "w"]])
+    kinds, notes = find_kinds(features)
+    assert kinds == {"fp": "bits"}
+    assert "strings of bits" in str(notes[0])
+    assert kernels_of_cells(features, kinds)[0].family == "Tanimoto on fp + RBF on rest"
+    encoder = TableEncoder(kinds=kinds).fit(features)
+    assert np.array_equal(encoder.transform(features).toarray()[:, :40], bits)
+    other = TableEncoder.from_dict(encoder.to_dict())
+    assert (other.transform(features) != encoder.transform(features)).nnz == 0
+    with pytest.raises(TableError, match="holds strings of 40 bits, and row 1 holds '01'"):
+        encoder.transform(as_table(table[["fp", "w"]].assign(fp=["01", *table.fp[1:]])))
+    monkeypatch.chdir(tmp_path)
+    table.to_csv("t.csv", index=False)
+    assert run_command(["doctor", "t.csv", "--target", "y"]) == 0
+    said = capsys.readouterr()
+    assert "1 of strings of bits" in said.out
+    assert "2**53" not in said.err + said.out
+
+
+@pytest.mark.parametrize("kind", [int, bool, str])
+def test_fingerprints_in_columns_are_read_by_the_rest(kind, tmp_path):
+    bits, table = fingerprint_frame()
+    columns = pd.DataFrame(bits.astype(bool) if kind is not int else bits, columns=[f"b{j}" for j in range(40)])
+    columns = columns.astype(str) if kind is str else columns
+    model = fit_model(columns.assign(y=table.y), "y", SVC(kernel="Tanimoto on rest"))
+    machine = SVC(kernel="tanimoto").fit(bits, table.y)
+    assert np.allclose(model.decision_values(columns)[:, 0], machine.decision_function(bits), atol=1e-9)
 
 
 def test_kernels_are_asked_for_by_name_text_or_object():

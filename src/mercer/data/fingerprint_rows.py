@@ -149,7 +149,8 @@ def _read(i: int, row: Any) -> _Row:
     if isinstance(row, str):
         if not set(row) <= {"0", "1"}:
             raise ValueError(
-                f"a fingerprint that is text must have the letters 0 and 1 only, but row {i} is {row[:40]!r}"
+                f"a fingerprint that is text must have the letters 0 and 1 only, but row {i} is {row[:40]!r}: "
+                "write each bit as a letter, or give sets of on-bits"
             )
         return _of_bits(i, [j for j, letter in enumerate(row) if letter == "1"], len(row))
     if isinstance(row, np.ndarray) and row.dtype == np.bool_ and row.ndim == 1:

@@ -14,6 +14,7 @@ from mercer.kernels import as_kernel
 from mercer.model_selection import SealedTest, check_judging_numbers, spread
 from mercer.studies.arranged import Arranged, Arranger, Copies
 from mercer.studies.candidates import KERNELS, KernelChoice
+from mercer.studies.cell_kernels import kernels_of_cells
 from mercer.studies.contenders import Matrix
 from mercer.studies.examination import Examination, examine
 from mercer.studies.goal import Goal
@@ -29,7 +30,6 @@ from mercer.studies.models import (
 from mercer.studies.sealing import folds_of, seal_rows
 from mercer.studies.tables import ColumnChoice, ColumnOptions, DateOrder, Labels, TableEncoder, Truth
 from mercer.studies.time_budget import EXAMINATION, TimeBudget
-from mercer.studies.word_kernels import word_kernels
 
 FOLD_BYTES = 2**30
 """Largest number of bytes of all encoded folds together."""
@@ -179,7 +179,7 @@ def prepare(
     )
     rest = used.take(sealed.rest)
     if kernels is None:
-        kernels = (*word_kernels(rest, column_choice.kinds), *KERNELS)
+        kernels = (*kernels_of_cells(rest, column_choice.kinds), *KERNELS)
     kernels, readers = _readers(rest, kernels, encoder)
     of_cells = {
         text: encode_training_rows(

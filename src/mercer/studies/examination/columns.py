@@ -13,7 +13,7 @@ from mercer.studies.examination.finding import option
 from mercer.studies.tables import DateKind, days_since_1970, read_date
 from mercer.studies.tables import Kind as TableKind
 
-ColumnKind: TypeAlias = Literal["numbers", "categories", "dates", "text", "sequences", "word", "feature"]
+ColumnKind: TypeAlias = Literal["numbers", "categories", "dates", "text", "sequences", "bits", "word", "feature"]
 """What a column holds; a "word" is whether a text has this word, and a "feature" is a column of a sparse block."""
 
 MAX_KEY = 100
@@ -29,7 +29,7 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"numbers", "categories", "dates", "text", "sequences", "word", "feature"}
+    kind : {"numbers", "categories", "dates", "text", "sequences", "bits", "word", "feature"}
     codes : ndarray of shape (n,), int64
         The number of each cell's level, -1 for a missing or infinite cell. Levels are in ascending order. Texts are in
         alphabetical order, but numbers in them are in the order of their values ("row 9" before "row 10").
@@ -83,7 +83,7 @@ def column_of(name: str, cells: npt.NDArray[Any], kind: TableKind | None = None)
     ----------
     name : str
     cells : ndarray
-    kind : {"numbers", "categories", "text", "sequence", "dmy", "mdy", "ymd"}, optional
+    kind : {"numbers", "categories", "text", "sequence", "bits", "dmy", "mdy", "ymd"}, optional
         What the cells hold, "dmy", "mdy" and "ymd" for dates; by default what their type says.
     """
     if kind in ("dmy", "mdy", "ymd") and cells.dtype == object:
@@ -92,8 +92,8 @@ def column_of(name: str, cells: npt.NDArray[Any], kind: TableKind | None = None)
         return number_column(name, cells)
     place = {text: j for j, text in enumerate(sorted({cell for cell in cells if cell is not None}, key=_natural))}
     codes = np.array([-1 if cell is None else place[cell] for cell in cells], dtype=np.int64)
-    said: ColumnKind = "text" if kind == "text" else "sequences" if kind == "sequence" else "categories"
-    return Column(name, said, codes, len(place), None, name)
+    said: dict[TableKind | None, ColumnKind] = {"text": "text", "sequence": "sequences", "bits": "bits"}
+    return Column(name, said.get(kind, "categories"), codes, len(place), None, name)
 
 
 def number_column(

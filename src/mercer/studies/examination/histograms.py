@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,14 @@ MAX_GROUPS = 7
 """Largest number of classes that are told apart in a bar; a page has as many colours."""
 
 
+SIZE: dict[str, Callable[[str], int]] = {
+    "text": lambda cell: len(cell.split()),
+    "sequences": lambda cell: len(cell.strip()),
+    "bits": lambda cell: cell.count("1"),
+}
+"""What is counted in a cell: words, letters, or ones."""
+
+
 @dataclass(frozen=True, eq=False)
 class Histogram:
     """Counts of the cells of one column.
@@ -27,9 +36,9 @@ class Histogram:
     ----------
     name : str
         Of the column.
-    kind : {"numbers", "categories", "dates", "text", "sequences", "feature"}
-        What the column holds. The numbers of dates are days since 1970, those of texts are numbers of words, and those
-        of sequences are numbers of letters.
+    kind : {"numbers", "categories", "dates", "text", "sequences", "bits", "feature"}
+        What the column holds. The numbers of dates are days since 1970, those of texts are numbers of words, those of
+        sequences numbers of letters, and those of bits numbers of ones.
     counts : ndarray of int64, shape (n_groups, n_bars)
         Rows of each class in each bar: a bin of numbers in ascending order, or a level of texts, the most frequent
         first. One group if classes are not told apart.
@@ -67,9 +76,9 @@ def histogram(column: Column, cells: npt.NDArray, groups: npt.NDArray[np.int64],
         The class of each row; 0 for all if classes are not told apart.
     n_groups : int
     """
-    if column.kind in ("text", "sequences"):
-        parts = str.split if column.kind == "text" else str.strip
-        sizes = np.array([np.nan if cell is None else float(len(parts(cell))) for cell in cells])
+    if column.kind in SIZE:
+        size = SIZE[column.kind]
+        sizes = np.array([np.nan if cell is None else float(size(cell)) for cell in cells])
         column = number_column(column.name, sizes, column.kind)
     is_present = ~column.missing
     low = high = None

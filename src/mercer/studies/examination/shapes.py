@@ -145,7 +145,7 @@ def _identifying(columns: list[Column]) -> list[Finding]:
 
 def _nearly_identifies(column: Column) -> bool:
     n_known = int(np.count_nonzero(column.codes >= 0))
-    if n_known < MIN_IDENTIFYING or column.kind in ("text", "sequences", "dates", "feature"):
+    if n_known < MIN_IDENTIFYING or column.kind in ("text", "sequences", "bits", "dates", "feature"):
         return False
     if column.numbers is None:
         return column.n_levels > IDENTIFYING * n_known

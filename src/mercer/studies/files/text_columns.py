@@ -128,6 +128,9 @@ def typed_table(table: Table, options: ReadingOptions) -> Table:
     return replace(table, columns=tuple(columns), reading=reading)
 
 
+_MOST_DIGITS = 4000  # of a whole number; Python converts at most 4300 digits
+
+
 class _Column:
     """The cells of a column: without blanks around them, and without those that are missing in every column."""
 
@@ -282,6 +285,10 @@ class _Column:
         digits = self.rest.drop_null()
         if not pc.all(pc.match_substring_regex(digits, r"^[-+]?[0-9]+$")).as_py():
             return False
+        lengths = pc.min_max(pc.utf8_length(digits)).as_py()
+        are_bits = lengths["min"] == lengths["max"] and pc.all(pc.match_substring_regex(digits, r"^[01]+$")).as_py()
+        if are_bits or lengths["max"] > _MOST_DIGITS:  # they are no numbers
+            return True
         inexact = first_rounded(map(int, pc.unique(digits).to_pylist()))
         if inexact is not None:
             warn_of_whole_numbers(self.name, inexact)

@@ -205,7 +205,9 @@ def gather(
 
 
 def _dependences(model: Model, rest: Table, columns: Sequence[str], budget: TimeBudget) -> list[Dependence]:
-    unique = [name for name, kind in model.encoder.kinds.items() if kind in ("text", "sequence")]  # cells hardly repeat
+    unique = [
+        name for name, kind in model.encoder.kinds.items() if kind in ("text", "sequence", "bits")
+    ]  # cells hardly repeat
     unique += model.encoder.cell_columns if isinstance(model.encoder, RowReader) else ()
     named = [name for name in columns if name != OTHER and name in rest and name not in unique][:N_DEPENDENCES]
     dependences, deadline = [], Deadline(budget.share(COLUMNS))

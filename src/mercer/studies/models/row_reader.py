@@ -69,6 +69,7 @@ class RowReader:
             )
         single = (names[0] for what, names in parts if what == SEQUENCES or (what == FINGERPRINTS and len(names) == 1))
         self._texts = tuple(dict.fromkeys(single))
+        self._bits = {name for what, names in parts if what == FINGERPRINTS and len(names) > 1 for name in names}
 
     @property
     def of_table(self) -> bool:
@@ -179,6 +180,11 @@ class RowReader:
         if not isinstance(X, Table):
             return frame_columns(X) or {}
         cells = dict(zip(X.names, X.columns, strict=True))
+        for name in (one for one in self._bits if one in cells and cells[one].dtype == object):
+            if {cell.lower() for cell in cells[name].tolist() if cell is not None} <= {"false", "true"}:
+                cells[name] = np.array(
+                    [np.nan if cell is None else float(cell.lower() == "true") for cell in cells[name]]
+                )
         return cells | {name: X.as_text(name)[name] for name in self._texts if name in cells}
 
     def _encoded(self, table: Table) -> dict[str, Any]:

@@ -32,8 +32,9 @@ _KINDS = {
     "dates": "of dates",
     "text": "of free text",
     "sequences": "of sequences",
+    "bits": "of strings of bits",
 }
-_UNITS = {"text": "texts of {} words", "sequences": "{} letters"}
+_UNITS = {"text": "texts of {} words", "sequences": "{} letters", "bits": "{} ones"}
 
 
 def overview(table: Table, truth: Truth | None, examination: Examination) -> list[str]:

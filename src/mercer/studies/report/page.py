@@ -31,7 +31,16 @@ from mercer.studies.report.overview import caption
 from mercer.studies.report.printable import printable
 from mercer.studies.report.python_options import in_python
 from mercer.studies.result import Study
-from mercer.studies.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, SequenceRule, TextRule
+from mercer.studies.tables import (
+    BitsRule,
+    CategoricalRule,
+    Classes,
+    DateRule,
+    NumericRule,
+    Rule,
+    SequenceRule,
+    TextRule,
+)
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -107,6 +116,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         tried_kernels=any(not cell.choice.is_linear for cell in study.search.cells),
         calibration=calibration,
         gamma=_gamma(study),
+        reads_as=_read_by_others(study),
         reads_cells=listing([*_read_as_cells(study)]) if _read_as_cells(study) else "",
         parts=_parts(study),
         columns=_columns(study),
@@ -214,12 +224,19 @@ def _read_as_cells(study: Study) -> dict[str, tuple[str, str]]:
     return {name: _cells(histograms.get(name)) for name in names}
 
 
+def _read_by_others(study: Study) -> str:
+    """What machines that read encoded rows read of the cells that the kernel reads."""
+    kinds = {study.column_choice.kinds.get(name, "categories") for name in _read_as_cells(study)}
+    of_kind = {"sequence": "weights of their words", "text": "weights of their words", "bits": "their bits"}
+    return " and ".join(dict.fromkeys(of_kind.get(kind, "their encoding") for kind in sorted(kinds)))
+
+
 def _cells(histogram: Histogram | None) -> tuple[str, str]:
     """The kind of a column whose cells the kernel reads, and the sizes of these."""
-    if histogram is None or histogram.kind not in ("sequences", "text"):
+    kinds = {"sequences": "sequences", "text": "free text", "bits": "strings of bits"}
+    if histogram is None or histogram.kind not in kinds:
         return "cells", "read by the kernel as they are"
-    kind = "sequences" if histogram.kind == "sequences" else "free text"
-    return kind, f"read by the kernel as they are: {caption(histogram)}"
+    return kinds[histogram.kind], f"read by the kernel as they are: {caption(histogram)}"
 
 
 def _encoding(rule: Rule) -> tuple[str, str]:
@@ -228,6 +245,8 @@ def _encoding(rule: Rule) -> tuple[str, str]:
         return "numbers", f"standardised: mean {quantity(rule.mean)}, standard deviation {quantity(rule.scale)}"
     if isinstance(rule, DateRule):
         return "dates", f"parts: {', '.join(part.part for part in rule.parts)}"
+    if isinstance(rule, BitsRule):
+        return "strings of bits", f"a column of 0 and 1 for each of {rule.n_bits:,} bits"
     if isinstance(rule, SequenceRule):
         shown = ", ".join(rule.most_frequent(MAX_LEVELS_SHOWN))
         return "sequences", f"weights (TF-IDF) of {len(rule.words):,} words of {rule.length} letters: {shown}, …"

@@ -1,5 +1,6 @@
 """Tables of named columns, and the encoding that turns them into numbers."""
 
+from mercer.studies.tables.bit_strings import BitsRule as BitsRule
 from mercer.studies.tables.column_checks import IDENTIFIER as IDENTIFIER
 from mercer.studies.tables.columns import FILLED_IN as FILLED_IN
 from mercer.studies.tables.columns import ColumnChoice as ColumnChoice

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from mercer.data import Note, Result, Table, TableError, TableWarning, check_choice, check_count, warn_user
+from mercer.studies.tables.bit_strings import is_bit_strings
 from mercer.studies.tables.column_checks import IDENTIFIER, examine_text, suspicious_columns
 from mercer.studies.tables.date_text import DateKind, DateOrder
 from mercer.studies.tables.dates import refuse_other_cells
@@ -155,6 +156,7 @@ class TableChoice:
             *(["filled in with the mean of the dates"] if kinds & {*get_args(DateKind)} else []),
             *(["taken as texts without words"] if "text" in kinds else []),
             *(["taken as sequences without words"] if "sequence" in kinds else []),
+            *(["taken as strings of zeros"] if "bits" in kinds else []),
         ]
         return " or ".join(usual)
 
@@ -247,7 +249,8 @@ def _chosen(
     drop, missing, deciding = set(options.drop), options.missing, table.take(deciding_rows)
     kinds, guesses = _kinds(deciding, target, options)
     for name in (one for one in options.cells if not table.is_numeric(one)):  # what other machines read of them
-        kinds[name] = "text" if is_free_text(deciding[name]) else "sequence"
+        of_rows = deciding[name]
+        kinds[name] = "bits" if is_bit_strings(of_rows) else "text" if is_free_text(of_rows) else "sequence"
     identifiers = suspicious_columns(_candidates(deciding, target, options), {*options.keep, *kinds})
     left_out = dict.fromkeys(options.drop, "as asked") | identifiers
     left_out |= {name: _EMPTY for name in deciding.names if name not in left_out and deciding.missing(name).all()}

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.data import Table, TableError, as_table, check_choice, listing, nearest_names
+from mercer.studies.tables.bit_strings import BitsRule
 from mercer.studies.tables.column_encoding import encode_cells
 from mercer.studies.tables.dates import DateRule
 from mercer.studies.tables.free_text import TextRule
@@ -37,8 +38,8 @@ from mercer.studies.tables.sequences import SequenceRule
 Missing = Literal["error", "impute"]
 """What an encoder does about missing cells: refuse or impute them."""
 
-Kind = Literal["numbers", "categories", "text", "sequence", "dmy", "mdy", "ymd"]
-"""What a column holds: numbers, categories, free text, sequences, or dates.
+Kind = Literal["numbers", "categories", "text", "sequence", "bits", "dmy", "mdy", "ymd"]
+"""What a column holds: numbers, categories, free text, sequences, strings of bits, or dates.
 
 Dates have the day first (dmy), the month first (mdy), or are all read in one way only (ymd).
 """
@@ -52,7 +53,7 @@ ALIKE = 0.8
 DENSE_ENOUGH = 0.25
 """Share of nonzero cells from which a sparse block is treated (and standardised) as ordinary columns."""
 
-_RULES: tuple[type[Rule], ...] = (NumericRule, CategoricalRule, DateRule, TextRule, SequenceRule)
+_RULES: tuple[type[Rule], ...] = (NumericRule, CategoricalRule, DateRule, TextRule, SequenceRule, BitsRule)
 
 
 class TableEncoder:
@@ -66,7 +67,7 @@ class TableEncoder:
         `mercer.studies.tables.missing.complete_rows`.)
     max_levels : int, default=10000
         Largest number of levels of a column of categories that get an indicator.
-    kinds : mapping of str to {"numbers", "categories", "text", "sequence", "dmy", "mdy", "ymd"}, optional
+    kinds : mapping of str to {"numbers", "categories", "text", "sequence", "bits", "dmy", "mdy", "ymd"}, optional
         What columns hold: free text, dates with the day or the month first in dates such as 3/4/2024, ...; by default,
         columns of text hold categories.
 
@@ -315,7 +316,7 @@ class TableEncoder:
             return CategoricalRule.learn(table, name, self.max_levels)
         if kind == "text" or kind == "sequence":
             return (TextRule if kind == "text" else SequenceRule).learn(table, name)
-        return DateRule.learn(table, name, kind)
+        return BitsRule.learn(table, name) if kind == "bits" else DateRule.learn(table, name, kind)
 
     def _matching(self, table: Table) -> Table:
         """Return the columns that the rules need, in the order of the rules."""

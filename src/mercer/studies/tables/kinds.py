@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from mercer.data import Note, Table, cell_text, listing
+from mercer.studies.tables.bit_strings import is_bit_strings
 from mercer.studies.tables.date_text import DateOrder, read_date
 from mercer.studies.tables.dates import Found, find_dates
 from mercer.studies.tables.encoding import Kind
@@ -50,6 +51,7 @@ def find_kinds(
     found_dates: dict[str, Found] = {}
     texts: list[str] = []
     sequences: list[str] = []
+    bits: list[str] = []
     for name in table.names:
         if name in kinds or (table.is_numeric(name) and name not in dates):
             continue
@@ -59,6 +61,9 @@ def find_kinds(
             kinds[name], found_dates[name] = dates_found.order, dates_found
         elif name in dates:
             kinds[name] = "dmy"
+        elif is_bit_strings(table[name]):
+            kinds[name] = "bits"
+            bits.append(name)
         elif is_sequences(table[name], name):
             kinds[name] = "sequence"
             sequences.append(name)
@@ -85,6 +90,9 @@ def find_kinds(
             notes.append(Note(statement, f"date_order={other} reads them the other way"))
     if texts:
         notes.append(Note(f"{_hold(texts)} free text: the weights (TF-IDF) of its words are used", _otherwise(texts)))
+    if bits:
+        statement = f"{_hold(bits)} strings of bits: kernels of fingerprints compare them, and to other machines each "
+        notes.append(Note(statement + "bit is a column of 0 and 1", _otherwise(bits)))
     if sequences:
         statement = f"{_hold(sequences)} sequences{_letters(table, sequences)}: kernels of words compare them, "
         statement += "and other machines read the weights (TF-IDF) of their overlapping words"

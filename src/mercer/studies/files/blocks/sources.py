@@ -213,6 +213,7 @@ def _layout(
     for kind, what in (
         ("text", "free text"),
         ("sequence", "sequences"),
+        ("bits", "strings of bits"),
         *((order, "dates") for order in get_args(DateKind)),
     ):
         of_kind = [name for name in texts if kinds.get(name) == kind]

@@ -1,4 +1,4 @@
-"""Kernels of words that a study tries on columns of sequences, as suits their letters and lengths."""
+"""Kernels that a study tries on columns of sequences and of bits, as suits their letters and lengths."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CODES = "RYSWKMBDHVN-"
 """Letters that stand for several nucleotides, and gaps: words that have them do not count."""
 
 
-def word_kernels(table: Table, kinds: Mapping[str, Kind]) -> tuple[KernelChoice, ...]:
-    """Return kernels of words for the sequences of a table, each with a Gaussian kernel on the other columns.
+def kernels_of_cells(table: Table, kinds: Mapping[str, Kind]) -> tuple[KernelChoice, ...]:
+    """Return kernels of words and bits for the columns of a table, each with a Gaussian kernel on the other columns.
 
     Parameters
     ----------
@@ -30,13 +30,21 @@ def word_kernels(table: Table, kinds: Mapping[str, Kind]) -> tuple[KernelChoice,
     kinds : mapping of str to str
         What the columns hold.
     """
-    names = [name for name in table.names if kinds.get(name) == "sequence" and not table.missing(name).any()]
-    if not names:
+    of_kind = {
+        kind: [name for name in table.names if kinds.get(name) == kind and not table.missing(name).any()]
+        for kind in ("sequence", "bits")
+    }
+    sequences, bits = of_kind["sequence"], of_kind["bits"]
+    if not sequences and not bits:
         return ()
-    cells = [str(cell).strip() for name in names for cell in table[name]]
-    varies = any(len(set(table[name].tolist())) > 1 for name in table.names if name not in names)
-    rest = " + RBF on rest" if varies else ""
-    texts = [" + ".join(f"{words} on {quoted(name)}" for name in names) + rest for words in _suited(cells)]
+    cells = [str(cell).strip() for name in sequences for cell in table[name]]
+    others = [name for name in table.names if name not in (*sequences, *bits)]
+    rest = ["RBF on rest"] if any(len(set(table[name].tolist())) > 1 for name in others) else []
+    same = [*(f"Tanimoto on {quoted(name)}" for name in bits), *rest]
+    texts = [
+        " + ".join([*(f"{words} on {quoted(name)}" for name in sequences), *same])
+        for words in (_suited(cells) if sequences else [""])
+    ]
     return given_kernels(texts)
 
 
