@@ -68,7 +68,7 @@ def test_options_of_the_shell_are_parameters_with_the_same_defaults():
         assert options.keys() <= parameters.keys()
         for option in set(options) - {"target"}:
             shell = options[option].default
-            shell = None if shell is click.core.UNSET or callable(shell) else shell
+            shell = None if shell is getattr(click.core, "UNSET", None) or callable(shell) else shell
             python = parameters[option].default
             assert python == shell or (not python and not shell), option
 
