@@ -2,10 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from mercer import SVC, SVR, Jaccard, Tanimoto, fingerprints, gram_matrix, save_model
+from mercer import SVC, SVR, Jaccard, Spectrum, Tanimoto, fingerprints, gram_matrix, save_model
 from mercer.data import as_data
 from mercer.gram.backends import BitForm, select_backend
 from mercer.kernels import Cosine, Dice, Linear, as_kernel, center
@@ -145,6 +147,45 @@ def test_machines_take_fingerprints_as_they_are():
     )
     assert gram_matrix(Tanimoto(), [set(), {1}]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert gram_matrix(Jaccard(), [set(), {1}]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+BITS = ["0101", "1100", "0000", "1111"]
+COLUMNS = {
+    "array": np.array,
+    "objects": lambda rows: np.array(rows, dtype=object),
+    "one column": lambda rows: np.array(rows)[:, None],
+    "series": pd.Series,
+    "frame": lambda rows: pd.DataFrame({"fp": rows}),
+    "categories": lambda rows: pd.DataFrame({"fp": pd.Categorical(rows)}),
+    "polars": pl.Series,
+    "polars frame": lambda rows: pl.DataFrame({"fp": rows}),
+    "arrow": pa.array,
+    "arrow table": lambda rows: pa.table({"fp": rows}),
+    "bytes": lambda rows: [row.encode() for row in rows],
+    "lists in a series": lambda rows: pd.Series([[int(bit) for bit in row] for row in rows]),
+    "lists in polars": lambda rows: pl.Series([[int(bit) for bit in row] for row in rows]),
+    "lists in arrow": lambda rows: pa.array([[int(bit) for bit in row] for row in rows]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_bits_in_a_column_are_bits_and_never_numbers(name):
+    table = np.array([[int(bit) for bit in row] for row in BITS])
+    for n_bits in (4, 2):
+        rows = COLUMNS[name]([row[:n_bits] for row in BITS])
+        np.testing.assert_array_equal(gram_matrix(Tanimoto(), rows), gram_matrix(Tanimoto(), table[:, :n_bits]))
+        machine, expected = (SVC(kernel="dice").fit(one, [0, 1, 0, 1]) for one in (rows, table[:, :n_bits]))
+        np.testing.assert_array_equal(machine.decision_function(rows), expected.decision_function(table[:, :n_bits]))
+        if "lists" not in name:  # lists of the tokens 0 and 1 have words
+            assert (gram_matrix(Spectrum(1), rows) == gram_matrix(Spectrum(1), [row[:n_bits] for row in BITS])).all()
+
+
+@pytest.mark.parametrize("rows", [[[bits] for bits in BITS], pd.DataFrame({"fp": BITS, "x": np.arange(4.0)})])
+def test_bits_as_text_beside_other_columns_are_no_numbers(rows):
+    with pytest.raises(ValueError, match="must hold numbers, got '0101': give this column alone, or name it"):
+        gram_matrix(Tanimoto(), rows)
+    with pytest.raises(ValueError, match="must hold numbers, got '0101': give this column alone, or name it"):
+        SVC(kernel="tanimoto").fit(rows, [0, 1, 0, 1])
 
 
 def test_names_of_kernels():

@@ -601,6 +601,8 @@ def test_eigenvalues_are_those_of_all_words_and_decide():
         multiplicity = [math.comb(4, j) * 3**j for j in range(5)]
         np.testing.assert_allclose(np.linalg.eigvalsh(K), np.sort(np.repeat(eigenvalues, multiplicity)), atol=1e-9)
         assert kernel.is_psd is (True if eigenvalues.min() > -1e-12 else None)
+    one_word = GappedKmer(4, 2, max_mismatches=1, alphabet="a")
+    assert (one_word.is_psd, one_word.eigenvalues().tolist()) == (True, [6.0])
     assert GappedKmer(4, 2).is_psd is True  # in any alphabet
     assert GappedKmer(4, 2, max_mismatches=1).is_psd is None
 

@@ -26,7 +26,7 @@ from mercer.data.checks import MAX_EXACT as MAX_EXACT
 from mercer.data.checks import distinct as distinct
 from mercer.data.checks import refuse_mixed_labels as refuse_mixed_labels
 from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
-from mercer.data.fingerprint_rows import fingerprints, looks_like_fingerprints
+from mercer.data.fingerprint_rows import fingerprint_table, fingerprints, looks_like_fingerprints
 from mercer.data.frames import as_table as as_table
 from mercer.data.frames import refuse_mixed_column as refuse_mixed_column
 from mercer.data.lazy import lazy_property as lazy_property
@@ -80,6 +80,7 @@ __all__ = [
     "check_count",
     "check_number",
     "distinct_pairs",
+    "fingerprint_table",
     "fingerprints",
     "is_table",
     "listing",

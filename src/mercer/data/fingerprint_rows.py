@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from mercer.data.mixed_rows import frame_columns
+from mercer.data.structured import listed_column
+
 WIDEST = 1 << 32
 """Number of columns of fingerprints that are not folded."""
 
@@ -91,6 +94,41 @@ def fingerprints(rows: Any, *, n_bits: int | None = None, packed: bool | str = F
 _NO_ENTRIES = (np.empty(0, dtype=np.int64), np.empty(0))
 
 
+def fingerprint_table(X: Any, n_bits: int | None = None) -> Any:
+    """Return rows for a kernel of bits and counts: a table, also of rows that can only be fingerprints.
+
+    Raises
+    ------
+    ValueError
+        If rows are of several kinds or lengths, or a column of a table holds text.
+    """
+    rows = listed_column(X)
+    if looks_like_fingerprints(rows) or (
+        isinstance(rows, (list, tuple)) and rows and isinstance(rows[0], (str, bytes))
+    ):
+        return fingerprints(rows, n_bits=n_bits)
+    if rows is not X and isinstance(rows[0], (list, tuple, np.ndarray)):
+        return rows
+    for name, cell in _first_row(X):
+        if isinstance(cell, str) and len(cell) > 1:
+            raise ValueError(
+                f"column {name!r} of a table for a kernel of fingerprints must hold numbers, got {cell[:40]!r}: give "
+                f"this column alone, or name it in the kernel, as in Tanimoto().on({name!r})"
+            )
+    return X
+
+
+def _first_row(X: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the columns of the first row of a table and their cells, as far as these may be text."""
+    if isinstance(X, (list, tuple)):
+        return enumerate(X[0]) if len(X) and isinstance(X[0], (list, tuple)) else ()
+    if isinstance(X, np.ndarray):
+        return enumerate(X[0]) if X.dtype.kind in "OUS" and X.ndim == 2 and len(X) else ()
+    if not hasattr(X, "columns") or sp.issparse(X):
+        return ()
+    return [(name, cell) for name, column in (frame_columns(X) or {}).items() for cell in column.head(1).to_list()]
+
+
 def looks_like_fingerprints(rows: Any) -> bool:
     """Return whether rows can only be fingerprints: vectors of RDKit, sets of integers, counts, or strings of bits.
 
@@ -106,10 +144,10 @@ def looks_like_fingerprints(rows: Any) -> bool:
             return len({len(one) for one in rows if isinstance(one, (list, tuple))}) > 1
         if hasattr(row, "GetNonzeroElements") or hasattr(row, "GetOnBits"):
             return True
-        if not isinstance(row, (str, Mapping, set, frozenset)):
+        if not isinstance(row, (str, bytes, Mapping, set, frozenset)):
             return False
-        if isinstance(row, str):
-            return len(row) >= _SHORTEST and set(row) <= {"0", "1"}
+        if isinstance(row, (str, bytes)):
+            return len(row) >= _SHORTEST and set(row) <= {*"01", *b"01"}
         if row:
             return all(isinstance(column, _WHOLE) and not isinstance(column, bool) for column in row)
     return any(True for _ in rows)
@@ -146,6 +184,8 @@ def _read(i: int, row: Any) -> _Row:
         return _of_bits(i, list(row.GetOnBits()), int(row.GetNumBits()))
     if isinstance(row, Mapping):
         return _counted(i, row, None)
+    if isinstance(row, bytes):
+        row = row.decode("latin-1")
     if isinstance(row, str):
         if not set(row) <= {"0", "1"}:
             raise ValueError(

@@ -213,15 +213,30 @@ def as_structured(X: Any) -> Structured:
         return X
     if isinstance(X, (str, bytes, set, frozenset, dict)):
         raise ValueError(f"X must be a list of rows, got one {type(X).__name__}: put it into a list")
+    X = listed_column(X)
     shape = getattr(X, "shape", None)
-    if shape is not None and len(shape) == 2 and shape[1] == 1:
-        X = np.asarray(X, dtype=object)[:, 0]
-    elif shape is not None and len(shape) != 1:
+    if shape is not None and len(shape) != 1:
         raise ValueError(
             f"X must be a list or column of strings, lists of tokens or sets, got shape {tuple(shape)}; "
             "rows of a table of bits are fingerprints, for Tanimoto()"
         )
     return Structured(list(X))
+
+
+def listed_column(X: Any) -> Any:
+    """Return the objects of a column as a list: of a series or array, or of a table with one column; others unchanged.
+
+    A column of numbers is unchanged.
+    """
+    if hasattr(X, "to_pylist") and not hasattr(X, "column_names"):
+        return X.to_pylist()  # an array of Arrow
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if issparse(X) or not shape or shape[0] == 0 or len(shape) > 2 or shape[1:] not in ((), (1,)):
+        return X
+    cells = X if len(shape) == 1 else np.asarray(X, dtype=object)[:, 0]
+    if not hasattr(first := next(iter(cells)), "__len__") and not hasattr(first, "GetNumBits"):
+        return X
+    return [cell.to_list() if hasattr(cell, "to_list") else cell for cell in cells]
 
 
 def looks_structured(X: Any) -> bool:

@@ -27,9 +27,8 @@ from mercer.data import (
     Vectors,
     as_data,
     as_structured,
-    fingerprints,
+    fingerprint_table,
     is_table,
-    looks_like_fingerprints,
     looks_structured,
 )
 from mercer.data.arguments import NUMBER, check_flag, check_number
@@ -68,8 +67,8 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         return mixed
     if kernel.takes_symbols:
         X = symbols_of_table(X)
-    if kernel.takes_fingerprints and looks_like_fingerprints(X):
-        X = fingerprints(X, n_bits=None if reset else getattr(estimator, "n_features_in_", None))
+    if kernel.takes_fingerprints:
+        X = fingerprint_table(X, None if reset else getattr(estimator, "n_features_in_", None))
     if kernel.is_structured:
         return _check_objects(estimator, X, kernel, as_structured, reset=reset, y=y)
     if kernel.takes_any_rows and not (is_table(X) if reset else hasattr(estimator, "n_features_in_")):

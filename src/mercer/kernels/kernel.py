@@ -23,9 +23,8 @@ from mercer.data import (
     Vectors,
     as_data,
     as_structured,
-    fingerprints,
+    fingerprint_table,
     is_table,
-    looks_like_fingerprints,
     looks_structured,
     table_of_bits_or_counts,
 )
@@ -523,8 +522,8 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
         X = symbols_of_table(X)
     if kernel.takes_any_rows and not is_table(X):
         return ObjectRows(X)
-    if kernel.takes_fingerprints and looks_like_fingerprints(X):
-        return as_data(fingerprints(X))
+    if kernel.takes_fingerprints:
+        X = fingerprint_table(X)
     if kernel.is_structured or looks_structured(X):
         return as_structured(X)
     rows = GivenValues(X) if kernel.takes_values else numbers_of(kernel, X)

@@ -346,7 +346,9 @@ class GappedKmer(WordKernel):
         return True if self.alphabet is not None and min(self._sums()) >= 0 else None
 
     def eigenvalues(self) -> FloatArray:
-        """Return the eigenvalues of h(d(u, v)) on all words, (length + 1,): sums of Krawtchouk polynomials.
+        """Return the eigenvalues of h(d(u, v)) on all words: sums of Krawtchouk polynomials.
+
+        There are length + 1 of them, and one for an alphabet of one letter.
 
         Raises
         ------
@@ -399,4 +401,5 @@ def _gapped_weights(length: int, informative: int, filter_: str, cut: int | None
 
 @cache
 def _gapped_sums(length: int, informative: int, filter_: str, cut: int | None, n_letters: int) -> hamming.Weights:
-    return tuple(hamming.sums(_gapped_weights(length, informative, filter_, cut, n_letters), length, n_letters))
+    sums = hamming.sums(_gapped_weights(length, informative, filter_, cut, n_letters), length, n_letters)
+    return tuple(sums if n_letters > 1 else sums[:1])  # one letter has one word, and one eigenvalue

@@ -21,9 +21,8 @@ from mercer.data import (
     TableWarning,
     Vectors,
     as_table,
-    fingerprints,
+    fingerprint_table,
     listing,
-    looks_like_fingerprints,
     refuse_mixed_column,
     target_column,
     warn_user,
@@ -279,8 +278,8 @@ def _as_numbers(machine: Any, X: Any) -> Any:
     kernel = getattr(machine, "kernel_", None)
     if kernel is not None and kernel.takes_symbols:
         X = symbols_of_table(X)
-    if kernel is not None and kernel.takes_fingerprints and looks_like_fingerprints(X):
-        X = fingerprints(X, n_bits=machine.n_features_in_)
+    if kernel is not None and kernel.takes_fingerprints:
+        X = fingerprint_table(X, machine.n_features_in_)
     return X if sparse.issparse(X) else np.asarray(X)
 
 
