@@ -149,7 +149,7 @@ def test_machines_take_fingerprints_as_they_are():
     assert gram_matrix(Jaccard(), [set(), {1}]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
-BITS = ["0101", "1100", "0000", "1111"]
+TEXTS = ["0101", "1100", "0000", "1111"]
 COLUMNS = {
     "array": np.array,
     "objects": lambda rows: np.array(rows, dtype=object),
@@ -170,17 +170,17 @@ COLUMNS = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_bits_in_a_column_are_bits_and_never_numbers(name):
-    table = np.array([[int(bit) for bit in row] for row in BITS])
+    table = np.array([[int(bit) for bit in row] for row in TEXTS])
     for n_bits in (4, 2):
-        rows = COLUMNS[name]([row[:n_bits] for row in BITS])
+        rows = COLUMNS[name]([row[:n_bits] for row in TEXTS])
         np.testing.assert_array_equal(gram_matrix(Tanimoto(), rows), gram_matrix(Tanimoto(), table[:, :n_bits]))
         machine, expected = (SVC(kernel="dice").fit(one, [0, 1, 0, 1]) for one in (rows, table[:, :n_bits]))
         np.testing.assert_array_equal(machine.decision_function(rows), expected.decision_function(table[:, :n_bits]))
         if "lists" not in name:  # lists of the tokens 0 and 1 have words
-            assert (gram_matrix(Spectrum(1), rows) == gram_matrix(Spectrum(1), [row[:n_bits] for row in BITS])).all()
+            assert (gram_matrix(Spectrum(1), rows) == gram_matrix(Spectrum(1), [row[:n_bits] for row in TEXTS])).all()
 
 
-@pytest.mark.parametrize("rows", [[[bits] for bits in BITS], pd.DataFrame({"fp": BITS, "x": np.arange(4.0)})])
+@pytest.mark.parametrize("rows", [[[bits] for bits in TEXTS], pd.DataFrame({"fp": TEXTS, "x": np.arange(4.0)})])
 def test_bits_as_text_beside_other_columns_are_no_numbers(rows):
     with pytest.raises(ValueError, match="must hold numbers, got '0101': give this column alone, or name it"):
         gram_matrix(Tanimoto(), rows)

@@ -234,7 +234,8 @@ def listed_column(X: Any) -> Any:
     if issparse(X) or not shape or shape[0] == 0 or len(shape) > 2 or shape[1:] not in ((), (1,)):
         return X
     cells = X if len(shape) == 1 else np.asarray(X, dtype=object)[:, 0]
-    if not hasattr(first := next(iter(cells)), "__len__") and not hasattr(first, "GetNumBits"):
+    first = next(iter(cells))
+    if not any(hasattr(first, name) for name in ("__len__", "GetNumBits", "GetLength")):  # vectors of RDKit
         return X
     return [cell.to_list() if hasattr(cell, "to_list") else cell for cell in cells]
 
