@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import time
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from mercer import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression, OneClassSVM
 from mercer.cluster import ClusterError, dask_workers
 from mercer.cluster.dask_workers import DaskWorkers
+from mercer.features import Nystroem
 from mercer.studies.cli import run
 
 da = pytest.importorskip("dask.array")
@@ -167,6 +169,14 @@ def test_a_path_of_penalties_shares_the_rows_and_warm_starts(table):
     np.testing.assert_allclose(path[1].coef_, LinearSVC(tol=1e-8).fit(X, labels).coef_, rtol=1e-5)
 
 
+def test_landmarks_by_blocks(table):
+    X, _, labels, _ = table
+    features = Nystroem(n_components=30, random_state=0).fit(X[:500])
+    fits = [LinearSVC(tol=1e-6).fit(features.transform(lazy(X, k)), lazy(labels, 2)) for k in (1, 2, 5)]
+    assert all(np.array_equal(one.coef_, fits[0].coef_) for one in fits)
+    assert fits[0].certificate_.status == "optimal"
+
+
 def test_limits_are_heard(table):
     X, _, labels, _ = table
     with warnings.catch_warnings():
@@ -202,6 +212,25 @@ def test_a_killed_worker_changes_no_digit(table, client):
     assert np.array_equal(machine.coef_, alone)
     assert machine.certificate_.status == "optimal"
     np.testing.assert_allclose(machine.coef_, LinearSVC(tol_gap=1e-10).fit(X, labels).coef_, rtol=1e-9)
+
+
+def too_large(block):
+    rows = np.ones(200_000_000)  # 1.6 GB, which is more than a worker has
+    time.sleep(20.0)
+    return block + rows[: len(block), np.newaxis]
+
+
+@pytest.mark.slow
+def test_a_block_that_kills_workers_is_named_with_bytes(table, client):
+    X, _, labels, _ = table
+    rows = lazy(X, 2).map_blocks(too_large, dtype=np.float64, meta=np.zeros((0, 0)))
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    with pytest.raises(
+        ClusterError, match=r"a block ended 1 worker\(s\) of 1,000,000,000 bytes of memory for each thread"
+    ):
+        LinearSVC().fit(rows, labels)
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+    assert LinearSVC().fit(lazy(X, 2), labels).certificate_.status == "optimal"
 
 
 def write_files(folder, table):

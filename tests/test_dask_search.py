@@ -4,10 +4,12 @@ import os
 import signal
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -101,6 +103,13 @@ def test_failed_fits_have_the_error_score(table, client):
         KernelSearchCV(SVC(), asked, cluster=client.scheduler.address).fit(*table)
     with pytest.raises(ValueError, match="gamma must be"):
         KernelSearchCV(SVC(), asked, cluster=client.scheduler.address, error_score="raise").fit(*table)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_loops_of_scikit_learn_take_the_backends_of_joblib(table, backend):
+    alone = cross_val_score(SVC(), *table, cv=3)
+    with joblib.parallel_config(backend, n_jobs=2):
+        np.testing.assert_array_equal(cross_val_score(SVC(), *table, cv=3), alone)
 
 
 def test_what_is_no_cluster_is_refused(table, client):

@@ -141,11 +141,9 @@ class DaskWorkers(Workers):
             raise CommClosedError("no scheduler")
 
     def _killed(self, error: KilledWorker) -> str:
-        about = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        least = min((int(worker.get("memory_limit") or 0) for worker in about), default=0)
-        memory = f" of {least:,} bytes of memory" if least else ""
+        memory = f" of {self.block_memory:,} bytes of memory for each thread" if self.block_memory else ""
         return (
-            f"a block ended {error.allowed_failures + 1} workers{memory}, most likely because it does not fit. Give "
+            f"a block ended {error.allowed_failures + 1} worker(s){memory}, most likely because it does not fit. Give "
             "the workers more memory, or make smaller blocks by more workers."
         )
 

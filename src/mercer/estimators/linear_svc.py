@@ -308,7 +308,8 @@ class LinearSVC(ByScores, FitsFiles):
         assert labels is not None
         if self.multi_class == _JOINT:
             raise InvalidParameterError(
-                'multi_class="crammer_singer" needs the rows in memory: train with `fit`, or set multi_class="ovr".'
+                'multi_class="crammer_singer" needs the rows in memory: train by `fit` on arrays, or set '
+                'multi_class="ovr".'
             )
         weights, n_classes = labels.class_weight, labels.classes.size
         if n_classes == 2:

@@ -309,7 +309,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         n_classes = labels.classes.size
         if n_classes > 2 and self.multi_class != "ovr":
             raise InvalidParameterError(
-                f'more than two classes in a file need multi_class="ovr", got multi_class={self.multi_class!r}.'
+                'more than two classes in files or with workers need multi_class="ovr", got '
+                f"{self.multi_class!r}: the softmax loss needs the rows in memory, by `fit` on arrays."
             )
         if np.isinf(spec.C):
             raise InvalidParameterError("C must be finite if the rows are in a file, got inf.")
