@@ -16,14 +16,14 @@ from mercer.approximate.feature_table import Features, LandmarkBasis
 from mercer.approximate.one_class import solve_one_class
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion, Way
-from mercer.certificates.approximation import ApproximateCertificate, Distance
+from mercer.certificates.approximation import ApproximateCertificate, Distance, feasible_point
 from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_count, check_number
 from mercer.geometry.landmarks import pivoted_cholesky
 from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
-from mercer.solvers import Control
+from mercer.solvers import Control, solve
 from mercer.solvers.loop import ProgressMonitor, StopWork
 from mercer.solvers.rows import (
     Bias,
@@ -47,6 +47,8 @@ _ENOUGH = "enough"  # key of what fits share: the number of landmarks with which
 _COST_OF_DOUBLE = 3.0  # time of twice as many landmarks over the time of the last machine
 _DRAWING, _FEATURES = 0.25, 0.4  # shares of the remaining time for the draw, and after it for the features
 _FEWEST = 16  # landmarks that are used whatever the time
+_IMPROVED_VALUES = 1e9  # rows times support vectors up to which the exact solver improves the dual point of the bound
+_FEWEST_STEPS = 1000  # steps of it, at least; otherwise one for each support vector
 _TOL_GAP = 1e-3  # relative gap of the linear problem if the estimator asks for none: far below usual distances
 
 DRAW_SECONDS = "draw_seconds"
@@ -111,7 +113,7 @@ class Landmarks(Way):
             )
         monitor = ProgressMonitor[Any](control)
         with control.interruption:
-            training = _Training(self, task, gram, monitor, {} if shared is None else shared)
+            training = _Training(self, task, gram, monitor, shared)
             first = task.n if self.distance is None else training.shared.get(_ENOUGH, _FIRST)
             best = training.trained(min(self.n_landmarks, first))
             while self.distance is not None and (larger := self._next(best, training)):
@@ -172,10 +174,11 @@ class _Training:
     asked, seconds = 0, 0.0
 
     def __init__(
-        self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any], shared: dict[Any, Any]
+        self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any], shared: dict[Any, Any] | None
     ) -> None:
-        self.way, self.task, self.gram, self.monitor, self.shared = way, task, gram, monitor, shared
-        self.limits = monitor.control.limits
+        self.way, self.task, self.gram, self.monitor = way, task, gram, monitor
+        self.shared = dict[Any, Any]() if shared is None else shared
+        self.limits, self.is_in_search = monitor.control.limits, shared is not None
         self.machines = list(task.machines(gram))
 
     def forget_features(self) -> None:
@@ -197,7 +200,7 @@ class _Training:
         with blas_threads(float(self.task.n) * basis.size**2):
             solved = [self._solved_one_class(table)] if self._nu else self._solved(table)
         coefficients = basis.coefficients(np.column_stack([one.w for one in solved]))
-        biases, duals = np.array([one.bias for one in solved]), [one.beta for one in solved]
+        biases, duals = np.array([one.bias for one in solved]), self._improved([one.beta for one in solved])
         evidence = ExpansionEvidence(self.task, basis.landmarks, coefficients, biases, duals)
         distances = self._distances(evidence)
         # The evidence of the linear problem is its table of features, which would stay in memory.
@@ -227,6 +230,28 @@ class _Training:
             basis.landmarks,
             self._sparse(duals),
         )
+
+    def _improved(self, duals: list[FloatArray]) -> list[FloatArray]:
+        """Return dual coefficients with a larger objective in the exact problem: those after some steps of its solver.
+
+        In a search only the features count, and nothing is improved unless a distance decides their number.
+        """
+        if self.is_in_search and self.way.distance is None:
+            return duals
+        improved = list[FloatArray]()
+        for one, dual in zip(self.machines, duals, strict=True):
+            n_used = int(np.count_nonzero(dual))
+            if not 0 < n_used * one.rows.size <= _IMPROVED_VALUES or self.monitor.is_stopped():
+                improved.append(dual)
+                continue
+            gram = self.gram if one.rows.size == self.gram.n else self.gram.restrict(one.rows)
+            left = self.monitor.left()
+            n_steps = max(_FEWEST_STEPS, n_used)
+            most = n_steps if left.limits.max_iter < 0 else min(n_steps, left.limits.max_iter)
+            control = left.with_limits(replace(left.limits, max_iter=most))
+            solution = solve(one.problem, gram, control=control, start=feasible_point(one.problem, dual))
+            improved.append(one.problem.coefficients(solution.beta))
+        return improved
 
     def _sparse(self, duals: list[FloatArray]) -> sparse.csr_array:
         """Return the dual coefficients of the rows of each machine as rows of a sparse matrix, (n_machines, n)."""
