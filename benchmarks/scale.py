@@ -5,20 +5,24 @@ Run from the root of the repository: `make bench-scale`, or
     python -m benchmarks.scale [--rows N ...] [--only REGEX] [--limit SECONDS]
 
 Each cell of the table (generator, rows, machine) runs in a process of its own and is kept in a file of its own, so that
-the measurement continues where it was interrupted. A machine that does not end within the limit is not tried on more
-rows. The tables are generated: `few` has a margin and few support vectors, `many` has 15 % wrong labels. Needs no data.
+the measurement continues where it was interrupted; `--again` measures the cells that failed once more. A machine that
+does not end within the limit is not tried on more rows. The tables are generated: `few` has a margin and few support
+vectors, `many` has 15 % wrong labels. `mercer file` trains on a Parquet file with 1 GB of memory. Needs no data.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +32,10 @@ HERE = Path(__file__).parent
 MEASURED = HERE.parent / "build" / "bench_scale"
 ROWS = (100_000, 300_000, 1_000_000, 3_000_000)
 GENERATORS = ("few", "many")
-MACHINES = ("mercer", "mercer landmarks", "mercer cells", "mercer linear", "scikit-learn", "scikit-learn linear")
+MACHINES = (
+    *("mercer", "mercer file", "mercer landmarks", "mercer cells", "mercer linear"),
+    *("scikit-learn", "scikit-learn nystroem", "scikit-learn linear"),
+)
 N_COLUMNS, N_TEST, GAMMA = 18, 20_000, 0.02
 
 
@@ -51,28 +58,65 @@ def machine_of(name: str) -> Any:
     """Return a machine that is not fitted."""
     if name.startswith("scikit-learn"):
         from sklearn import svm
+        from sklearn.kernel_approximation import Nystroem
+        from sklearn.pipeline import make_pipeline
 
+        if name.endswith("nystroem"):
+            return make_pipeline(Nystroem(gamma=GAMMA, n_components=1000, random_state=0), svm.LinearSVC())
         return svm.LinearSVC() if name.endswith("linear") else svm.SVC(gamma=GAMMA, cache_size=1000)
     import mercer
 
     if name == "mercer linear":
         return mercer.LinearSVC()
-    approximation = name.removeprefix("mercer").strip() or None
+    approximation = name.removeprefix("mercer").removesuffix("file").strip() or None
     return mercer.SVC(gamma=GAMMA, approximation=approximation)
 
 
 def measure(generator: str, n: int, name: str) -> None:
     """Fit a machine in this process, and print what it took."""
     X, y = rows_of(generator, n + N_TEST)
-    machine = machine_of(name)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began, processor = time.perf_counter(), time.process_time()
-    machine.fit(X[:n], y[:n])
-    took = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor}
-    took["MB"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    took["support"] = len(getattr(machine, "support_", ())) if name in ("mercer", "scikit-learn") else 0
-    took["error"] = float(np.mean(machine.predict(X[n:]) != y[n:]))
+    machine, fit = machine_of(name), None
+    machine.fit(X[:2_000], y[:2_000])  # imports are no part of the fit
+    with tempfile.TemporaryDirectory(dir=MEASURED) as folder:
+        if name == "mercer file":
+            path = _written(Path(folder) / "rows.parquet", X[:n], y[:n])
+            X = X[n:].copy()  # the rows of the training are in the file alone
+            y = y[n:]
+            fit = partial(machine.fit_file, path, target="y", memory="1GB")
+        before = _peak_since(0)
+        began, processor = time.perf_counter(), time.process_time()
+        if fit is None:
+            machine.fit(X[:n], y[:n])
+            X, y = X[n:], y[n:]
+        else:
+            fit()
+        took = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor}
+        took["MB"] = _peak_since(before) / 2**20
+        took["support"] = len(machine.support_) if name in ("mercer", "mercer file", "scikit-learn") else 0
+        took["error"] = float(np.mean(machine.predict(X) != y))
     print(json.dumps(took))
+
+
+def _written(path: Path, X: Any, y: Any) -> Path:
+    """Write rows to a Parquet file, in row groups of 50,000."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {**{f"x{k}": X[:, k] for k in range(X.shape[1])}, "y": y}
+    pq.write_table(pa.table(columns), path, row_group_size=50_000)
+    return path
+
+
+def _peak_since(before: int) -> int:
+    """Return the peak memory of this process beyond `before`, in bytes; with 0, begin to measure it and return it."""
+    clear, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+    if not clear.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    if not before:
+        gc.collect()
+        clear.write_text("5")  # the peak is that since now
+    line = next(one for one in status.read_text().splitlines() if one.startswith("VmHWM:"))
+    return 1024 * int(line.split()[1]) - before
 
 
 def main() -> None:
@@ -81,6 +125,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--only", default="", help="cells, by a regular expression such as 'few.*landmarks'")
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds of a cell")
+    parser.add_argument("--again", action="store_true", help="measure the cells again that failed")
     parser.add_argument("--cell", nargs=3, metavar=("GENERATOR", "ROWS", "MACHINE"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.cell is not None:
@@ -90,7 +135,9 @@ def main() -> None:
     for generator in GENERATORS:
         for name in MACHINES:
             for n in sorted(asked.rows):
-                if re.search(asked.only, f"{generator} {n} {name}") and not _run(generator, n, name, asked.limit):
+                if not re.search(asked.only, f"{generator} {n} {name}"):
+                    continue
+                if _failed_on_fewer(generator, n, name) or not _run(generator, n, name, asked):
                     break
     print("\n".join(table()))
 
@@ -99,10 +146,16 @@ def _path(generator: str, n: int, name: str) -> Path:
     return MEASURED / f"{generator}-{n}-{name.replace(' ', '-')}.json"
 
 
-def _run(generator: str, n: int, name: str, limit: float) -> bool:
+def _failed_on_fewer(generator: str, n: int, name: str) -> bool:
+    """Return whether the machine did not end on fewer rows, in this call or an earlier one."""
+    fewer = [_path(generator, one, name) for one in ROWS if one < n]
+    return any("failed" in json.loads(path.read_text()) for path in fewer if path.exists())
+
+
+def _run(generator: str, n: int, name: str, asked: argparse.Namespace) -> bool:
     """Measure a cell unless that is done, and return whether it ended within the limit."""
-    path = _path(generator, n, name)
-    if not path.exists():
+    path, limit = _path(generator, n, name), asked.limit
+    if not path.exists() or (asked.again and "failed" in json.loads(path.read_text())):
         command = [sys.executable, "-m", "benchmarks.scale", "--cell", generator, str(n), name]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
@@ -125,7 +178,8 @@ def table() -> list[str]:
     for generator in GENERATORS:
         for name in MACHINES:
             last: tuple[int, float] | None = None
-            for n in ROWS:
+            done = list[tuple[int, float]]()
+            for n in sorted({*ROWS, *(int(one.name.split("-")[1]) for one in MEASURED.glob(f"{generator}-*.json"))}):
                 path = _path(generator, n, name)
                 if not path.exists():
                     continue
@@ -137,10 +191,14 @@ def table() -> list[str]:
                     "" if last is None else f"{math.log(cell['processor'] / last[1]) / math.log(n / last[0]):.2f}"
                 )
                 last = n, cell["processor"]
+                done.append(last)
                 lines.append(
                     f"| {generator} | {name} | {n:,} | {cell['seconds']:.1f} | {cell['processor']:.1f} | {exponent} | "
                     f"{cell['MB']:.0f} | {cell['support'] or '':} | {100 * cell['error']:.2f} |"
                 )
+            if len(done) > 1:
+                fitted = np.polyfit(*np.log(np.array(done).T), 1)[0]
+                lines.append(f"| {generator} | {name} | all of these | | | fitted {fitted:.2f} | | | |")
     return lines
 
 

@@ -46,6 +46,7 @@ _FIRST = 125  # landmarks that are tried first if a distance is asked for
 _ENOUGH = "enough"  # key of what fits share: the number of landmarks with which the last one had its distance
 _COST_OF_DOUBLE = 3.0  # time of twice as many landmarks over the time of the last machine
 _DRAWING, _FEATURES = 0.25, 0.4  # shares of the remaining time for the draw, and after it for the features
+_ROW_ARRAYS = 26  # arrays of length n that labels, weights, exact problems and the choice of the bias hold
 _FEWEST = 16  # landmarks that are used whatever the time
 _IMPROVED_VALUES = 1e9  # rows times support vectors up to which the exact solver improves the dual point of the bound
 _FEWEST_STEPS = 1000  # steps of it, at least; otherwise one for each support vector
@@ -217,7 +218,10 @@ class _Training:
             evidence=evidence,
             n_kernel_values=self.gram.n_values,
             seconds=self.monitor.seconds,
-            peak_memory_bytes=certificate.peak_memory_bytes + self._table_bytes(table) + self.gram.peak_bytes,
+            peak_memory_bytes=certificate.peak_memory_bytes
+            + self._table_bytes(table)
+            + self.gram.peak_bytes
+            + 8 * _ROW_ARRAYS * self.task.n,
         )
         return Expansion(
             certificate,

@@ -33,6 +33,7 @@ BIASES = (Bias.PENALISED.value, Bias.FREE.value)
 _DEFAULT_TOL = 1e-4  # default of `tol`, here and in scikit-learn
 _LEAST_GAP = 1e-10  # relative; the smallest gap that `tol` asks for, because rounding hides smaller ones
 
+_LABEL_ARRAYS = 5  # arrays of length n: labels and their codes, weights, and the rows of positive weight
 _MOST_SCALING = 1e150  # largest intercept_scaling, and the inverse of the smallest: squares do not overflow
 
 
@@ -216,7 +217,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         self.n_iter_ = max(one.n_iter for one in solutions)
         self.trace_: list[TraceRow] = [row for one in solutions for row in one.trace]
         self.certificate_ = combine([one.certificate for one in solutions])
-        peak_bytes = self.certificate_.peak_memory_bytes + table.copied_bytes + rows.memory_bytes
+        of_labels = 0 if rows.limits_numbers else 8 * _LABEL_ARRAYS * rows.n
+        peak_bytes = self.certificate_.peak_memory_bytes + table.copied_bytes + rows.memory_bytes + of_labels
         self.certificate_ = replace(self.certificate_, peak_memory_bytes=peak_bytes)
 
     @property

@@ -24,8 +24,8 @@ from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import Diagnosis
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
-STATE_ARRAYS = 16
-"""Number of arrays of length n that problem, solver state, selection and evaluation hold at the same time."""
+STATE_ARRAYS = 29
+"""Number of arrays of length n that labels, problem, solver state, selection and evaluation hold at the same time."""
 
 _LASTING_BYTES = 16 << 20  # bytes; largest encoding of the rows that a certificate keeps alive
 _SQUARE = 512  # columns; from here on, only half of a symmetric block is evaluated

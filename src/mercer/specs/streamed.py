@@ -32,6 +32,7 @@ _FIRST = 10_000  # rows of the first problem, drawn from all parts of the file
 _OF_A_CLASS = 5  # rows of each class that the first problem has at least
 _SHARE = 0.5  # of the tolerance: for the rows in memory, and for the others
 _TIGHTER = 0.1  # factor of the tolerance in memory when only the relative gap is still too large
+_STATE_SHARE = 0.8  # of the solver's memory: for its arrays of all rows in memory; the rest is for kernel values
 _LEAST_GROWTH = 64  # rows that must be able to join the support vectors
 _REPORT_SECONDS = 0.1  # between two reports of a pass
 _EPS = float(np.finfo(np.float64).eps)
@@ -102,7 +103,7 @@ class StreamedTask:
     def room(self, data: Data) -> int:
         """Return the number of rows that memory holds."""
         state = 8.0 * STATE_ARRAYS * self.n_variables
-        by_solver = self.solver_memory / 2 / state
+        by_solver = _STATE_SHARE * self.solver_memory / state
         return int(min(self.memory / self.row_bytes(data), by_solver))
 
     def in_memory(self, positions: IndexArray, data: Data, labels: FloatArray, weights: FloatArray) -> MemoryRows:

@@ -144,7 +144,7 @@ class ProximalPoint(LinearSolver):
     def memory_bytes(self) -> int:
         """Matrices, and target, charge, decision value, change, share and coefficient of each row."""
         rows = self.problem.rows
-        return self.curvature.memory_bytes + (0 if rows.limits_numbers else 6 * 8 * rows.n)
+        return self.curvature.memory_bytes + (0 if rows.limits_numbers else 8 * 8 * rows.n)
 
 
 def _fill(part: Part, numbers: RowNumbers, value: float) -> None:
