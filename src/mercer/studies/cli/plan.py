@@ -10,6 +10,7 @@ from mercer.studies.cli.files import read
 from mercer.studies.cli.fit import asked_for, machine_of, refuse_options_of_files
 from mercer.studies.cli.imports import ended_by_ctrl_c
 from mercer.studies.cli.machine_options import machine_options
+from mercer.studies.cli.machines import is_given
 from mercer.studies.cli.messages import in_options, printable
 from mercer.studies.cli.options import (
     COLUMN_OPTIONS,
@@ -42,7 +43,6 @@ def plan_command(
     weights: str | None,
     task: Any,
     reading: dict[str, Any],
-    linear: bool,
     rare: str | None,
     **options: Any,
 ) -> None:
@@ -57,8 +57,10 @@ def plan_command(
         from mercer.studies.models import encoded_rows
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
-    if linear:
-        raise click.UsageError("--linear trains from the file, which is not planned", click.get_current_context())
+    context = click.get_current_context()
+    for option in ("linear", "cluster", "memory"):
+        if is_given(context, option):
+            raise click.UsageError(f"--{option} trains from the file, which is not planned", context)
     refuse_options_of_files()
     rows = read(table, reading, text=as_text(columns))
     if target is not None:
