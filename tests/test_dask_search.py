@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import warnings
 
 import joblib
@@ -105,7 +106,7 @@ def test_failed_fits_have_the_error_score(table, client):
         KernelSearchCV(SVC(), asked, cluster=client.scheduler.address, error_score="raise").fit(*table)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_loops_of_scikit_learn_take_the_backends_of_joblib(table, backend):
     alone = cross_val_score(SVC(), *table, cv=3)
     with joblib.parallel_config(backend, n_jobs=2):
@@ -130,3 +131,16 @@ def test_a_checkpoint_keeps_the_settings_of_a_search_whose_scheduler_goes_away(t
     search.fit(*table, checkpoint=tmp_path / "checkpoint")
     assert len(tried) == 3
     assert_same(KernelSearchCV(SVC(), GRID).fit(*table), search)
+
+
+def test_workers_hear_that_a_search_was_stopped(client):
+    X, y = make_classification(1_500, 20, n_informative=10, flip_y=0.3, random_state=0)
+    gammas = np.geomspace(0.1, 0.01, 8)
+    search = KernelSearchCV(SVC(C=1e3), gamma=gammas, cluster=client.scheduler.address, callback=lambda _: True)
+    with pytest.warns(UserWarning, match="1 of 8 settings were finished"):
+        search.fit(X, y)
+    for _ in range(300):
+        if not any(client.processing().values()):
+            return
+        time.sleep(0.1)
+    pytest.fail("workers go on with a search that was stopped")

@@ -78,6 +78,11 @@ class DaskWorkers(Workers):
                     shared = self.client.submit(bytes, payload, pure=False)
             return self.client.map(_called, [function] * n, *lists, payload=shared, pure=False)
 
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        """End work whose results are not needed."""
+        if handles and self.client.status == "running":
+            self.client.cancel(list(handles))
+
     def fetch(
         self,
         handles: Sequence[Handle],

@@ -46,6 +46,11 @@ class ThreadWorkers(Workers):
         # An item was submitted before, so that a free thread works on it already: waiting for it cannot block all.
         return [self._pool.submit(work, items) for items in zip(*lists, strict=True)]
 
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        """End work that has not begun."""
+        for handle in handles:
+            handle.cancel()
+
     def fetch(
         self,
         handles: Sequence[Handle],

@@ -71,6 +71,10 @@ class Workers(ABC):
         """Return ``function(*items, payload)`` for each tuple of items of the lists; nothing is waited for."""
 
     @abstractmethod
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        """End work whose results are not needed; a task that is running ends at its next look, see `while_wanted`."""
+
+    @abstractmethod
     def fetch(
         self,
         handles: Sequence[Handle],

@@ -116,7 +116,7 @@ class SpreadSearch:
 
     def _outcomes(self, handles: Sequence[Any]) -> Generator[_Outcome | None, None, None]:
         """Yield the outcomes in order; None for those that were not there when the search had to stop."""
-        monitor, left = self._allowance.monitor, list(handles)
+        monitor = self._allowance.monitor
         stops_at: float | None = None
 
         def check() -> None:
@@ -127,14 +127,17 @@ class SpreadSearch:
             if stops_at is not None and time.monotonic() >= stops_at:
                 raise StoppedError("the search was stopped")
 
-        while left:
-            handle = left.pop(0)
-            try:
-                if stops_at is not None and not handle.done():
-                    check()
-                yield self._workers.fetch([handle], _first, check)
-            except StoppedError:
-                yield None
+        try:
+            for handle in handles:
+                try:
+                    if stops_at is not None and not handle.done():
+                        check()
+                    outcome = self._workers.fetch([handle], _first, check)
+                except StoppedError:
+                    outcome = None
+                yield outcome
+        finally:
+            self._workers.cancel([handle for handle in handles if not handle.done()])
 
     def _take(self, path: Sequence[int], folds: Sequence[_Outcome | None]) -> bool:
         """Take the outcomes of a path in all folds; return whether the search goes on."""
