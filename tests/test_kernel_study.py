@@ -97,7 +97,7 @@ def test_words_are_tried_on_sequences():
     families = {one.family for one in kernels_of_cells(as_table(table[["seq", "x"]]), kinds)}
     assert families == {
         f"{words} on seq + RBF on rest"
-        for words in ("Spectrum(4)", "Spectrum(6)", "Mismatch(6, 1)", "GappedKmer(10, 6, wildcards='N')")
+        for words in ("Spectrum(4)", "Spectrum(6)", "Mismatch(6, 1)", "GappedKmer(10, 6, wildcards='RYSWKMBDHVN-')")
     }
     aligned = as_table({"my seq": [one[:10] for one in table.seq], "same": ["a"] * 80})
     families = [one.family for one in kernels_of_cells(aligned, {"my seq": "sequence"})]
@@ -166,7 +166,7 @@ def test_gammas_that_a_rule_finds_are_multiplied():
     assert has_rules(asked)
     assert not has_rules(resolved)
     expected = 2 * Spectrum(2).on("a") + RBF(gamma=2.0).on("x") * RBF(gamma=3.0).on("z")
-    assert times_rules(resolved, asked, 4.0) == expected
+    assert times_rules(asked, resolved, 4.0) == expected
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,29 @@ def test_gammas_that_a_rule_finds_are_multiplied():
 def test_kernels_that_cannot_read_the_table_are_refused(kernel, message):
     with pytest.raises(TableError, match=message):
         mercer.study(frame(seed=1), "kind", kernel=kernel, folds=2, verbose=0)
+
+
+def test_letters_outside_of_the_alphabet_are_named_by_the_row_of_the_table():
+    table = frame(60, seed=5)
+    table.loc[50:, "seq"] = "ACGTNACGTACG"
+    with pytest.raises(TableError, match=r"the letter 'N' at position 4 of row 5[1-9] is not in alphabet"):
+        mercer.study(table, "kind", kernel="GappedKmer(6, 4, alphabet='ACGT') on seq", folds=2, verbose=0)
+
+
+def test_words_are_not_tried_on_sequences_with_missing_cells_unless_asked():
+    table = frame(60, seed=6)
+    table.loc[7, "seq"] = None
+    outcome = mercer.study(table, "kind", folds=2, verbose=0, keep_sealed=True)
+    assert {cell.choice.family for cell in outcome.search.cells} == {"linear", "polynomial", "rbf"}
+    assert any("'seq' were not tried, because some are missing" in cut for cut in outcome.cuts)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "center(Spectrum(2) on seq + RBF on x)"])
+def test_other_kernels_are_studied_and_their_columns_measured(kernel):
+    table = frame(60, seed=len(kernel)).drop(columns=[] if "seq" in kernel else ["seq"])
+    outcome = mercer.study(table, "kind", kernel=kernel, folds=2, verbose=0, seed=3)
+    assert {one.column for one in outcome.insight.columns} == set(table.columns) - {"kind"}
+    assert outcome.certificate.status == "optimal"
 
 
 def test_the_shell_studies_a_kernel_text(tmp_path, monkeypatch, capsys):

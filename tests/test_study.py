@@ -16,6 +16,7 @@ from mercer import load_libsvm_model, save_libsvm_model
 from mercer.certificates import Status
 from mercer.data.frames import as_table
 from mercer.data.table import Table, TableError
+from mercer.kernels import Linear
 from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest
 from mercer.specs import ForLinearSVC, ForLinearSVR
@@ -479,7 +480,7 @@ def test_both_solvers_judge_a_linear_machine_alike(target):
     for C in (0.1, 10.0):
         candidate, values = Candidate(KernelChoice("linear"), C, epsilon), []
         for n_rows in (180, 2 * MANY_ROWS):
-            machine = goal.machine(candidate, n_rows, 1.0, tol=1e-7).fit(X[fold.train], targets[fold.train])
+            machine = goal.machine(candidate, Linear(), n_rows, tol=1e-7).fit(X[fold.train], targets[fold.train])
             assert isinstance(machine, LinearMachine) is (n_rows > 180)
             assert machine.certificate_.status is Status.OPTIMAL
             values.append(goal.values_of(machine, X[fold.validation]))

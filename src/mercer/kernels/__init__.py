@@ -22,6 +22,7 @@ from mercer.kernels.kernel import restored_rows as restored_rows
 from mercer.kernels.maps import Bilinear, Cosine, FeatureKernel, HistogramIntersection
 from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.parsing import NAMES, as_kernel, from_dict
+from mercer.kernels.program import PASSES as PASSES
 from mercer.kernels.program import Op, Program, evaluate, stack_depth
 from mercer.kernels.repairs import Repaired, clip, flip, shift
 from mercer.kernels.rows_in_files import plain_rows as plain_rows

@@ -75,9 +75,13 @@ class KernelChoice:
 
     def kernel(self, rows: Rows) -> Kernel:
         """The kernel with gamma as a number, from these training rows."""
+        return self.with_gammas(rows).resolve(rows)
+
+    def with_gammas(self, rows: Rows) -> Kernel:
+        """The kernel with gammas as numbers from these rows. Nothing else is learnt from them, such as a centre."""
         if self.given is None:
             return self.kernel_at(usual_gamma(rows))
-        return times_rules(self.given.resolve(rows), self.given, self.gamma_factor)
+        return times_rules(self.given, self.given.resolve(rows), self.gamma_factor)
 
     def kernel_at(self, usual: float) -> Kernel:
         """The kernel with gamma as a number, from the usual value; not of a given kernel."""
@@ -92,17 +96,16 @@ def has_rules(kernel: Kernel) -> bool:
     return isinstance(getattr(kernel, "gamma", None), str) or any(map(has_rules, kernel.parts))
 
 
-def times_rules(kernel: Kernel, asked: Kernel, factor: float) -> Kernel:
-    """Return a kernel with each gamma multiplied that a rule found; `asked` is the kernel with the rules."""
-    if factor == 1.0 or not has_rules(asked):
+def times_rules(kernel: Kernel, resolved: Kernel, factor: float) -> Kernel:
+    """Return a kernel with numbers in the place of the rules of its gammas: those that they found, times a factor."""
+    if not has_rules(kernel):
         return kernel
-    changed, numbers = dict[str, object](), kernel.get_params(deep=False)
-    for name, value in asked.get_params(deep=False).items():
-        now = numbers[name]
+    changed, numbers = dict[str, object](), resolved.get_params(deep=False)
+    for name, value in kernel.get_params(deep=False).items():
         if name == "gamma" and isinstance(value, str):
-            changed[name] = factor * float(now)
+            changed[name] = factor * float(cast(float, numbers[name]))
         elif isinstance(value, Kernel):
-            changed[name] = times_rules(cast(Kernel, now), value, factor)
+            changed[name] = times_rules(value, cast(Kernel, numbers[name]), factor)
     return kernel.with_params(**changed)
 
 

@@ -59,8 +59,7 @@ def _suited(cells: list[str]) -> list[str]:
         if length >= _LONG:
             letters = frozenset().union(*(cell.upper() for cell in cells))
             alphabet = ", alphabet='ACGU'" if "U" in letters else ""
-            wildcards = "N" if letters <= set("ACGTUN") else _CODES
-            kernels.append(f"GappedKmer(10, 6{alphabet}, wildcards='{wildcards}')")
+            kernels.append(f"GappedKmer(10, 6{alphabet}, wildcards='{_CODES}')")
     else:
         kernels = ["Spectrum(2)", "Spectrum(3)", "Mismatch(4, 1)"]
     if min(lengths) == max(lengths):  # aligned, so that places may matter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from mercer.data import Table
-from mercer.kernels import as_kernel
+from mercer.data import Data, Table, TableError, listing
+from mercer.kernels import Kernel, as_kernel
 from mercer.model_selection import SealedTest, check_judging_numbers, spread
 from mercer.studies.arranged import Arranged, Arranger, Copies
 from mercer.studies.candidates import KERNELS, KernelChoice
@@ -179,7 +180,7 @@ def prepare(
     )
     rest = used.take(sealed.rest)
     if kernels is None:
-        kernels = (*kernels_of_cells(rest, column_choice.kinds), *KERNELS)
+        kernels = (*_kernels_of_cells(rest, column_choice, budget), *KERNELS)
     kernels, readers = _readers(rest, kernels, encoder)
     of_cells = {
         text: encode_training_rows(
@@ -201,6 +202,8 @@ def prepare(
         )
     if not isinstance(target_truth, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
+    for one in of_cells.values():
+        _check_letters(cast(RowReader, one.encoder).kernel, one.data, rest)
     for one in (training, *of_cells.values()):
         sealed.check(partial(_transformed, one, used))
     return Prepared(
@@ -222,9 +225,29 @@ def prepare(
     )
 
 
+def _kernels_of_cells(rest: Table, choice: ColumnChoice, budget: TimeBudget) -> tuple[KernelChoice, ...]:
+    """Return the kernels of words and bits, which cannot read columns with missing cells."""
+    incomplete = [name for name in choice.missing_cells if choice.kinds.get(name) in ("sequence", "bits")]
+    if incomplete:
+        budget.cuts.append(
+            f"Kernels that compare the cells of {listing(incomplete)} were not tried, because some are missing: "
+            "missing=drop leaves such rows out."
+        )
+    return kernels_of_cells(rest, {name: kind for name, kind in choice.kinds.items() if name not in incomplete})
+
+
 def _transformed(training: TrainingSet, used: Table, rows: np.ndarray) -> None:
     """Encode rows, for the errors of cells that cannot be used."""
     training.encoder.transform(used.take(rows))
+
+
+def _check_letters(kernel: Kernel, encoded: Data, table: Table) -> None:
+    """Raise a TableError that names the row of the table if the kernel cannot read the letters of a row."""
+    try:
+        kernel.resolve(encoded).diag(encoded)
+    except ValueError as error:
+        said = re.sub(r"\brow (\d+)", lambda row: f"row {table.row_numbers([int(row[1])])[0]}", str(error))
+        raise TableError(said) from error
 
 
 def _with_cells(table: Table, target: str, kernels: Sequence[KernelChoice], options: ColumnOptions) -> ColumnOptions:

@@ -297,7 +297,7 @@ class _Run:
         """Return a given kernel; its gammas are those of the first fold."""
         if choice not in self._given:
             first = self.folds[0]
-            self._given[choice] = choice.kernel(first.rows(choice.family, first.train))
+            self._given[choice] = choice.with_gammas(first.rows(choice.family, first.train))
         return self._given[choice]
 
     def _cells(self, results: dict[str, Any], planned: Sequence[Candidate]) -> tuple[list[Cell], set[Candidate]]:

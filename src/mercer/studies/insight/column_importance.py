@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mercer.data import Table
 from mercer.model_selection import Interval, mean_interval
-from mercer.studies.insight.kernel_parts import parts_of
+from mercer.studies.insight.kernel_parts import parts_of, shuffles_cells
 from mercer.studies.models import Model, RowReader
 from mercer.studies.time_budget import Deadline
 
@@ -137,7 +137,7 @@ def column_importance(
 
 def _sets_of_columns(model: Model, together: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
     """Return what is shuffled for each column, or set of columns that say the same: encoded columns, or names."""
-    if isinstance(model.encoder, RowReader):
+    if shuffles_cells(model):
         names_of = {name: names for names in together for name in names}
         read = model.encoder.column_names
         sets = [tuple(one for one in names_of.get(name, (name,)) if one in read) for name in read]

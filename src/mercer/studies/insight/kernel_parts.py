@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from mercer.data import CSR, Dense, Table
-from mercer.kernels import evaluate
+from mercer.kernels import PASSES, Op, evaluate
 from mercer.studies.models import Model, RowReader
 
 FloatArray = npt.NDArray[np.float64]
@@ -113,9 +113,18 @@ class CellParts:
         return self.model.kernel.block(self.model.encoded(self.table), vectors)
 
 
+def shuffles_cells(model: Model) -> bool:
+    """Return whether the kernel is not made of inner products and squared lengths of the encoded rows alone."""
+    program = None if isinstance(model.encoder, RowReader) else model.kernel.lower()
+    return program is None or any(op in PASSES and step not in _PARTS for step in program for op in step[:1])
+
+
+_PARTS = ((Op.DOT, 0.0), (Op.SQDIST, 0.0))
+
+
 def parts_of(model: Model, table: Table) -> KernelParts | CellParts:
     """Return the kernel values of a model on the rows of a table."""
-    if isinstance(model.encoder, RowReader):
+    if shuffles_cells(model):
         return CellParts(model, table)
     return KernelParts(model, model.encoder.transform(table))
 
