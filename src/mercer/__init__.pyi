@@ -63,6 +63,8 @@ from mercer.geometry import alignment_weights as alignment_weights
 from mercer.geometry import centered_alignment as centered_alignment
 from mercer.geometry import gram_matrix as gram_matrix
 from mercer.geometry import kernel_distance as kernel_distance
+from mercer.gram.places import to_device as to_device
+from mercer.gram.places import to_host as to_host
 from mercer.kernels import RBF as RBF
 from mercer.kernels import EditDistance as EditDistance
 from mercer.kernels import GappedKmer as GappedKmer

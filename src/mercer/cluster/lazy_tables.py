@@ -23,6 +23,13 @@ def is_lazy(table: Any) -> bool:
     return "dask" in sys.modules and type(table).__module__.startswith(("dask.", "dask_expr."))
 
 
+def is_array(table: Any) -> bool:
+    """Whether a table is an array of another library than NumPy and Dask, such as a tensor; none is imported for it."""
+    if isinstance(table, (np.ndarray, np.generic)) or is_lazy(table):
+        return False
+    return hasattr(type(table), "__array_namespace__") or type(table).__module__.partition(".")[0] == "torch"
+
+
 def chosen_workers(n_threads: int) -> Workers:
     """Return the workers of the Dask client in use, or else so many threads of this process."""
     from mercer.cluster.dask_workers import current_workers, local_workers
@@ -92,13 +99,16 @@ def partitions(table: Any) -> list[Any]:
 
 
 def by_blocks(method: Method) -> Method:
-    """Let a method that maps rows to results, ``method(self, X)``, take lazy tables also.
+    """Let a method that maps rows to results, ``method(self, X)``, take lazy tables and arrays of other libraries also.
 
-    The result is then a Dask array. Its blocks are those of the table, and are computed where these are.
+    The result for a lazy table is a Dask array. Its blocks are those of the table, and are computed where these are.
+    Arrays of other libraries go to ``self._of_array(name, X)``, if the object has this method.
     """
 
     @wraps(method)
     def of_table(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_array(X) and hasattr(type(self), "_of_array"):
+            return self._of_array(method.__name__, X)
         if not is_lazy(X):
             return method(self, X, *args, **kwargs)
         from mercer.cluster.dask_workers import mapped

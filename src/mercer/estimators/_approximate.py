@@ -21,6 +21,7 @@ from mercer.approximate import AUTO, ApproximateMachine, Choice, Expansion, Task
 from mercer.approximate.choice import FEWEST_ROWS
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
+from mercer.cluster import by_blocks
 from mercer.data import Data
 from mercer.data.arguments import check_choice, check_whole
 from mercer.data.user_warnings import warn_user
@@ -337,6 +338,7 @@ class ApproximatesClasses(Approximates, MarginClassifier):
         if raw is not None:
             self._calibrate(raw, labels, self.multi_class)
 
+    @by_blocks
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """See :meth:`MarginClassifier.predict`."""
         if not self._is_approximate or isinstance(self.approximation_, Expansion):

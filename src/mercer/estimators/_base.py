@@ -23,6 +23,7 @@ from mercer.data.arguments import WHOLE, check_callback, check_number, check_sec
 from mercer.data.files import Checkpoint
 from mercer.data.files.checkpoint import digest_of, text_of
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._arrays import result_of_array
 from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
 from mercer.estimators._labels import Labels, read_labels
@@ -323,6 +324,10 @@ class KernelMachine(SupportsCallbacks, WithCard, FindsNeighbours, HoldsKernel, B
         # check_is_fitted takes as long as a prediction of a small machine, so it is called only if it will raise.
         if "kernel_" not in vars(self):
             check_is_fitted(self, "kernel_")
+
+    def _of_array(self, name: str, X: Any) -> Any:
+        """Return the result of a method for an array of another library; see :mod:`mercer.estimators._arrays`."""
+        return result_of_array(self, name, X)
 
     def _new_rows(self, X: Any) -> Data:
         self._check_is_fitted()

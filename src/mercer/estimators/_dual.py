@@ -230,6 +230,12 @@ class DualMachine(ReadsWords, Iterated, KernelMachine):
             support = self._support_rows()
         return decision_values(self.kernel_, data, support, self._coefficients, biases, n_jobs=self.n_jobs)
 
+    def _expansion(self) -> tuple[Kernel, Data, FloatArray, FloatArray]:
+        """Return the kernel, the support vectors, their coefficients (n_SV, n_machines) and the biases."""
+        coefficients = self._coefficients
+        dense = coefficients.dense() if isinstance(coefficients, PairCoefficients) else coefficients
+        return self.kernel_, self._support_rows(), dense, self.intercept_
+
     def _known_values(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
         """Return the decision values without bias, (m, n_machines), that the solver stored for a matrix in memory.
 

@@ -56,6 +56,10 @@ class EveryRowMachine(KernelMachine):
         decision = decision_values(self.kernel_, data, rows, self._coefficients, self._bias, n_jobs=jobs)
         return finite(self.kernel_, decision)
 
+    def _expansion(self) -> tuple[Kernel, Data, FloatArray, FloatArray]:
+        """Return the kernel, the training rows, their coefficients (n, T) and the biases (T,)."""
+        return self.kernel_, self._fit_rows(), self._coefficients, self._bias
+
     def _fit_rows(self) -> Data:
         return restored_rows(self.kernel_, self.X_fit_)
 

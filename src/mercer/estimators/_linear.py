@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
+from mercer.estimators._arrays import result_of_array
 from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
 from mercer.estimators._linear_rows import read_linear_table
@@ -46,6 +47,10 @@ class LinearMachine(SupportsCallbacks, WithCard, BaseEstimator):
             values[:, output] = times(table, 0.0, normal)
         values += self.intercept_
         return values
+
+    def _of_array(self, name: str, X: Any) -> Any:
+        """Return the result of a method for an array of another library; see :mod:`mercer.estimators._arrays`."""
+        return result_of_array(self, name, X)
 
     def _dense_coef(self) -> FloatArray:
         return self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from mercer._typing import FloatArray
+from mercer.cluster import is_array
 from mercer.data import (
     Data,
     Dense,
@@ -34,6 +35,7 @@ from mercer.data import (
 from mercer.data.arguments import NUMBER, check_flag, check_number
 from mercer.data.checks import FLOATS, is_missing_cell, refuse_mask, refuse_mixed_labels
 from mercer.estimators._remedies import hint_on_columns, refuse_one_dimension
+from mercer.gram.places import is_on_host
 from mercer.kernels import Kernel
 from mercer.kernels.column_parts import mixed_rows, symbols_of_table
 from mercer.kernels.kernel import numbers_of
@@ -165,6 +167,11 @@ def table_of_numbers(
     is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
         refuse_mask(X, "X")
+        if is_array(X) and not is_on_host(X):
+            raise TypeError(
+                f"X is on the device {str(X.device)!r}, but this method of {type(estimator).__name__} computes on the "
+                "host: give mercer.to_host(X)."
+            )
         if looks_structured(X):
             raise ValueError(
                 "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "

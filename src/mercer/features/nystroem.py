@@ -15,12 +15,14 @@ from mercer.certificates.status import IndefiniteKernelWarning
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._arrays import checked_array
 from mercer.estimators._base import HoldsKernel
 from mercer.estimators._validation import check_rows, check_square
 from mercer.features.feature_map import DenseMap
 from mercer.geometry import blocks
 from mercer.geometry.landmarks import SCHEMES
 from mercer.gram import Gram
+from mercer.gram.array_kernel import ArrayKernel
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels.diagnosis import value_roundoff
 from mercer.kernels.kernel import finite, restored_rows
@@ -225,6 +227,14 @@ class Nystroem(HoldsKernel, DenseMap):
                 "eigenvalues are left out, and residual_trace_ bounds nothing; mercer.diagnose says more.",
                 IndefiniteKernelWarning,
             )
+
+    def _of_array(self, name: str, X: Any) -> Any:
+        """Return the columns of an array of another library, on its device; see :mod:`mercer.estimators._arrays`."""
+        check_is_fitted(self)
+        place, table = checked_array(self, name, X)
+        return ArrayKernel(self.kernel_, restored_rows(self.kernel_, self.components_), place).times(
+            table, self.normalization_
+        )
 
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
         if isinstance(rows, Precomputed):

@@ -32,7 +32,7 @@ from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import PASSES, Op, Program
 
-_MAX_EXPONENT_SPAN = 1e5  # largest scale times squared distance at which inner products leave a kernel value 10 digits
+MAX_EXPONENT_SPAN = 1e5  # largest scale times squared distance at which inner products leave a kernel value 10 digits
 _ENTRY_LENGTH = 5  # integer multiplications that take as long as one entry of a sparse row
 _LOOSER = 2.0  # largest ratio of the rounding bound for integers to that for floating-point numbers
 
@@ -117,7 +117,7 @@ def _of_numbers(
         assert isinstance(data, Dense)
         layout = Layout(program, data, SparseForm(shift))
         exponent_span = exponent_span_of(program, data, layout)
-        if exponent_span + shared_exponent_span_of(program, layout) <= _MAX_EXPONENT_SPAN:
+        if exponent_span + shared_exponent_span_of(program, layout) <= MAX_EXPONENT_SPAN:
             native = NativeBackend(program, data, exponent_span=exponent_span, layout=layout, n_jobs=n_jobs)
             form = layout.rows(data)
             assert isinstance(form, CSR)
@@ -128,7 +128,7 @@ def _of_numbers(
             )
     layout = Layout(program, data)
     exponent_span = exponent_span_of(program, data, layout)
-    direct = not exponent_span <= _MAX_EXPONENT_SPAN
+    direct = not exponent_span <= MAX_EXPONENT_SPAN
     if direct and not isinstance(layout.rows(data), Dense):
         return by_python(), f"{kernel!r} needs distances that keep digits on these rows: NumPy evaluates it"
     if direct or (integers and _are_far(integers, program, data, layout)):

@@ -140,7 +140,7 @@ def evaluate(program: Program, dot: npt.ArrayLike, sq_a: npt.ArrayLike, sq_b: np
     return interpret(program, tiles.__getitem__)
 
 
-def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatArray:
+def interpret(program: Program, tile_of: Callable[[Step], Any], xp: Any = np) -> Any:
     """Run a program over tiles, each of which is computed at its first use.
 
     Parameters
@@ -149,10 +149,12 @@ def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatA
         What to compute.
     tile_of : callable
         Returns the tile of a pass; called at most once for each pass. All tiles, and the result, have the same shape.
+    xp : module, default numpy
+        The namespace of the tiles, by the array API standard.
 
     Returns
     -------
-    ndarray
+    ndarray, or array of `xp`
         Kernel values in float64; infinite or NaN if they overflow.
 
     Raises
@@ -169,11 +171,11 @@ def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatA
                 tiles[step] = tile_of(step)
             stack.append(tiles[step])
         elif step[0] is Op.CONST:
-            stack.append(np.float64(step[1]))
+            stack.append(np.float64(step[1]) if xp is np else xp.full_like(tile_of((Op.DOT, 0.0)), step[1]))
         else:
             operands = [stack.pop() for _ in range(2 if step[0] in _JOINS else 1)]
-            stack.append(apply(step, *reversed(operands)))
-    return stack.pop() if tiles else np.full_like(tile_of((Op.DOT, 0.0)), stack.pop())
+            stack.append(apply(step, *reversed(operands), xp=xp))
+    return stack.pop() if tiles or xp is not np else np.full_like(tile_of((Op.DOT, 0.0)), stack.pop())
 
 
 def is_nonnegative(program: Program) -> bool:
@@ -202,7 +204,7 @@ def is_nonnegative(program: Program) -> bool:
     return stack[-1]
 
 
-def apply(step: Step, top: Any, *others: Any) -> Any:
+def apply(step: Step, top: Any, *others: Any, xp: Any = np) -> Any:
     """Return the result of a step on its one or two operands, which are not changed; passes and CONST are refused."""
     op, value = step
     # Overflow is found in the result (by `finite`); a warning could not name the rows.
@@ -217,13 +219,13 @@ def apply(step: Step, top: Any, *others: Any) -> Any:
             case Op.SHIFT:
                 return top + value
             case Op.POWER:
-                return np.power(top, value)
+                return xp.pow(top, value)
             case Op.EXP:
-                return np.exp(top)
+                return xp.exp(top)
             case Op.TANH:
-                return np.tanh(top)
+                return xp.tanh(top)
             case Op.SQRT:
-                return np.sqrt(np.maximum(top, 0.0))
+                return xp.sqrt(xp.where(top < 0.0, 0.0, top))
             case Op.LOG:
-                return np.log(top)
+                return xp.log(top)
     raise ValueError(f"{op.name} is not an operation on tiles")
