@@ -368,6 +368,20 @@ def test_a_disk_that_is_full_at_a_checkpoint_keeps_the_last_one(tmp_path):
     assert loaded.factor == 2.0
 
 
+def test_a_disk_that_is_full_leaves_models_and_predictions_as_they_were(tmp_path, capsys):
+    path, model = with_towns(tmp_path), tmp_path / "m.mercer"
+    fit = ("fit", path, "--target", "y", "--drop", "t", "--machine", "linear-svc", "--out", model, "--force")
+    assert commanded(capsys, *fit)[0] == 0
+    before, predict = model.read_bytes(), ("predict", model, path, "--out", tmp_path / "p.csv")
+    for arguments in (fit, predict, (*predict, "--memory", "1MB")):
+        with files_up_to(1_000):
+            status, _, err = commanded(capsys, *arguments)
+        assert status == 1
+        assert f"{arguments[arguments.index('--out') + 1]} cannot be read or written: there is no space for it" in err
+    assert model.read_bytes() == before
+    assert not (tmp_path / "p.csv").exists()
+
+
 MEMORY = """
 import resource, sys
 from mercer import LinearSVC

@@ -20,6 +20,9 @@ try:
 except ImportError:  # Windows; there, temporary files of killed processes are not removed
     fcntl = None  # type: ignore[assignment]
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of the errors of a disk that is full, of a used quota, and of a file that is larger than allowed."""
+
 _UMASK_MODE = 0o666  # permissions of a new file, before the umask
 _WAIT_FOR_READER = 2.0  # seconds; a reader that was started together with the writer takes less to open a pipe
 
@@ -46,8 +49,8 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"], *, follow_links:
     Raises
     ------
     OSError
-        If the file cannot be written, or is a folder, a socket, a loop of symbolic links, a pipe that nothing reads or,
-        with ``"wb"``, a device or a pipe.
+        If the file cannot be written, also because the disk is full; or if it is a folder, a socket, a loop of symbolic
+        links, a pipe that nothing reads or, with ``"wb"``, a device or a pipe.
     """
     existing = check_writable(path, mode) if follow_links else _replaceable(path)
     if existing is not None and not stat.S_ISREG(existing.st_mode):
@@ -74,6 +77,11 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"], *, follow_links:
             os.replace(temporary, target)
             temporary = None
         _sync_folder(target.parent)
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        reason = f"there is no space for it ({error.strerror}). Free some, or name a file on another disk"
+        raise OSError(error.errno, reason, str(path)) from error
     finally:
         if temporary is not None:
             with suppress(FileNotFoundError):

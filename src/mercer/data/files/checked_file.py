@@ -6,7 +6,6 @@ allocated.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import struct
@@ -18,7 +17,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from mercer.data.files.atomic_write import open_atomically
+from mercer.data.files.atomic_write import FULL, open_atomically
 from mercer.data.files.regular_files import NotOwnFileError, open_own
 
 _MAGIC = b"MERCERB1"
@@ -114,7 +113,7 @@ def write_checked(
 
 def full_disk(error: OSError, path: Path, needed: int, option: str = "cache") -> OSError:
     """Return the error for a write that failed; if there is no space, it has the number of bytes that are needed."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno not in FULL:
         return error
     return OSError(
         error.errno,
