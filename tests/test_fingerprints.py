@@ -237,7 +237,7 @@ def test_fingerprints_of_rdkit():
 
     molecules = [chem.MolFromSmiles(smiles) for smiles in ("CCO", "CCCO", "c1ccccc1O", "CC(=O)O")]
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
-    makers = (generator.GetFingerprint, generator.GetCountFingerprint, generator.GetSparseCountFingerprint)
+    makers = [getattr(generator, f"Get{kind}Fingerprint") for kind in ("", "Count", "Sparse", "SparseCount")]
     for vectors in ([make(molecule) for molecule in molecules] for make in makers):
         for kernel, of_rdkit in ((Tanimoto(), DataStructs.TanimotoSimilarity), (Dice(), DataStructs.DiceSimilarity)):
             expected = [[of_rdkit(a, b) for b in vectors] for a in vectors]

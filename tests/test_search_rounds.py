@@ -16,7 +16,7 @@ from mercer.data.frames import as_table
 from mercer.model_selection import Round
 from mercer.model_selection.search.row_rules import n_survivors, round_sizes, rows_in_time
 from mercer.model_selection.splits import stratified_folds
-from mercer.solvers import Interruption, ProgressBar
+from mercer.solvers import USUAL_EXPONENT, Interruption, ProgressBar
 from mercer.studies.candidates import KERNELS, Candidate, Cell, KernelChoice
 from mercer.studies.class_rivals import SameClass
 from mercer.studies.classification import ToClassify
@@ -194,8 +194,8 @@ def test_the_sizes_of_rounds():
     [
         (1.0, 8.01, 4000),
         (1.0, 99.0, 4000),
-        (1.0, 3.0**1.5 + 1e-9, 3000),
-        (1.0, 3.3**1.5, 4000),
+        (1.0, 3.0**USUAL_EXPONENT + 1e-9, 3000),
+        (1.0, 3.3**USUAL_EXPONENT, 4000),
         (4.0, 1.0, 2000),
         (0.0, 0.0, 4000),
     ],
@@ -254,12 +254,12 @@ def test_the_plan_has_a_smaller_first_round_if_the_time_is_short(monkeypatch):
     for max_seconds in (400.0, 1.0):  # one step down would be too few rows for another one
         plan = plan_search(folds, goal, max_seconds=max_seconds)
         assert (plan.sizes, plan.n_candidates) == ((75, 300), (48, 12))
-    assert plan.seconds == pytest.approx(3.0 * 3 * (48 / 8 + 12))
+    assert plan.seconds == pytest.approx(3.0 * 3 * (48 / 4**USUAL_EXPONENT + 12))
 
 
 def test_only_linear_machines_are_tried_if_a_kernel_takes_too_long(monkeypatch):
     folds, goal = bent("numbers")
-    growth = (600 / 300) ** 1.5
+    growth = (600 / 300) ** USUAL_EXPONENT
     for seconds, is_whole, kernels, left_out in [
         (1.0, True, KERNELS, False),
         (2.0, True, KERNELS, True),
@@ -274,7 +274,7 @@ def test_only_linear_machines_are_tried_if_a_kernel_takes_too_long(monkeypatch):
         assert plan.kernels == (tuple(one for one in kernels if one.is_linear) if left_out else kernels)
         assert bool(plan.why_linear) is left_out
         if left_out:
-            assert "to fit on all 600 rows, and the time limit leaves 4.2 s for it" in str(plan)
+            assert "to fit on all 600 rows, and the time limit leaves 4.5 s for it" in str(plan)
             assert plan.seconds == pytest.approx(3.0 * 3 * 18 * 1e-3)
             assert plan.n_candidates[0] == 18  # six values of C, and two more of epsilon
 

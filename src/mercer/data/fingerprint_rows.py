@@ -181,7 +181,8 @@ def _read(i: int, row: Any) -> _Row:
     if hasattr(row, "GetNonzeroElements"):  # RDKit's vectors of counts
         return _counted(i, row.GetNonzeroElements(), min(int(row.GetLength()), WIDEST))
     if hasattr(row, "GetOnBits"):  # RDKit's vectors of bits
-        return _of_bits(i, list(row.GetOnBits()), int(row.GetNumBits()))
+        bits = [bit % WIDEST for bit in row.GetOnBits()]  # those from 2^31 on are negative in sparse vectors
+        return _of_bits(i, bits, int(row.GetNumBits()))
     if isinstance(row, Mapping):
         return _counted(i, row, None)
     if isinstance(row, bytes):

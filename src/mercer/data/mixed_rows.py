@@ -239,7 +239,7 @@ def cells_of(column: Any) -> Cells:
     array = np.empty(len(cells), dtype=object)
     for row, cell in enumerate(cells):
         array[row] = None if is_missing_cell(cell) else cell
-    if len(cells) and all(isinstance(cell, (int, float, np.number)) or cell is None for cell in cells):
+    if len(cells) and all(isinstance(cell, (int, float, np.number, np.bool_)) or cell is None for cell in cells):
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
     return array
 
@@ -248,5 +248,5 @@ def _are_all_numbers(cells: Cells) -> bool | None:
     """Return whether all cells are numbers (True), or none is (False); None if it is neither, or all are missing."""
     if cells.dtype != object:
         return None if cells.dtype.kind == "f" and np.isnan(cells).all() else True
-    present = [isinstance(cell, (int, float, np.number)) for cell in cells if cell is not None]
+    present = [isinstance(cell, (int, float, np.number, np.bool_)) for cell in cells if cell is not None]
     return None if not present or any(present) else False

@@ -19,21 +19,8 @@ TABLE, SPARSE, STRUCTURED, COLUMNS, MATRIX = "table", "sparse", "structured", "c
 _SCALARS = (bool, int, float, str)
 
 
-class _OnBits(NamedTuple):
-    """A fingerprint of on-bits and a number of bits, with the methods of RDKit's vectors."""
-
-    bits: list[int]
-    width: int
-
-    def GetOnBits(self) -> list[int]:  # noqa: N802
-        return self.bits
-
-    def GetNumBits(self) -> int:  # noqa: N802
-        return self.width
-
-
 class _Counts(NamedTuple):
-    """A fingerprint of counts and a length, with the methods of RDKit's vectors."""
+    """A fingerprint of bits or counts and a length, with the methods of RDKit's vectors of counts."""
 
     counts: dict[int, float]
     width: int
@@ -323,7 +310,10 @@ def _read_cell(cell: object) -> Any:
             raise ValueError("bits of a model file must be text of the letters 0 and 1")
         return np.array([one == "1" for one in bits], dtype=np.bool_)
     if cell.keys() == {"on", "width"}:
-        return _OnBits(_counts_of(cell["on"], "bits").tolist(), _count(cell["width"], "widths"))
+        bits = _counts_of(cell["on"], "bits").tolist()
+        if len(set(bits)) < len(bits):
+            raise ValueError("on-bits of a model file must be different")
+        return _Counts(dict.fromkeys(bits, 1.0), _count(cell["width"], "widths"))
     if cell.keys() in ({"counts"}, {"counts", "width"}):
         pairs = [_list(pair, "counts") for pair in _list(cell["counts"], "counts")]
         if not all(len(pair) == 2 for pair in pairs):

@@ -31,7 +31,6 @@ from mercer.model_selection.score_intervals import sum_of_shares as sum_of_share
 from mercer.model_selection.seal import Opening as Opening
 from mercer.model_selection.seal import Seal as Seal
 from mercer.model_selection.seal import SealedTest as SealedTest
-from mercer.model_selection.search.row_rules import COST_EXPONENT as COST_EXPONENT
 from mercer.model_selection.search.row_rules import ROUND_GROWTH as ROUND_GROWTH
 from mercer.model_selection.search.row_rules import WHOLE_ROWS as WHOLE_ROWS
 from mercer.model_selection.search.row_rules import n_survivors as n_survivors

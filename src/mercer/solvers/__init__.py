@@ -7,6 +7,7 @@ from mercer.certificates.solution import Solution as Solution
 from mercer.solvers.control import Control as Control
 from mercer.solvers.dual.hard_margin import HardMargin as HardMargin
 from mercer.solvers.dual.working_set import WorkingSetSolver as WorkingSetSolver
+from mercer.solvers.forecast import USUAL_EXPONENT as USUAL_EXPONENT
 from mercer.solvers.interruption import Interruption as Interruption
 from mercer.solvers.loop import in_time as in_time
 from mercer.solvers.progress import PLAN as PLAN

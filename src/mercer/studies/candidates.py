@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 from mercer.certificates import Status
 from mercer.data import Data, as_data, listing
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, as_kernel
-from mercer.model_selection import COST_EXPONENT
+from mercer.solvers import USUAL_EXPONENT
 from mercer.studies.contenders import Matrix
 
 C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
@@ -280,4 +280,4 @@ class Cell:
 
 def growth(n_rows: int, larger: int, *, is_linear: bool = False) -> float:
     """Return the expected ratio of the times of a fit on `larger` rows and on `n_rows`; linear machines take n."""
-    return (larger / n_rows) ** (1.0 if is_linear else COST_EXPONENT)
+    return (larger / n_rows) ** (1.0 if is_linear else USUAL_EXPONENT)

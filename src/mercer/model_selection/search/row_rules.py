@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import WHOLE
 from mercer.model_selection.search.racing import hardly_best
+from mercer.solvers.forecast import USUAL_EXPONENT
 
 AUTO = "auto"
 """Value of `rounds` that asks for the sizes of :func:`round_sizes`."""
@@ -22,9 +23,6 @@ WHOLE_ROWS = 2000
 
 ROUND_GROWTH = 4
 """Factor by which the number of training rows grows from one round to the next."""
-
-COST_EXPONENT = 1.5
-"""The time of a fit is assumed to grow with this power of its rows; 1.1 to 1.7 were measured (adult, up to 27,000)."""
 
 LEVEL = 0.05
 """Significance level at which a setting is called worse than the best one."""
@@ -78,7 +76,7 @@ def rows_in_time(n_rows: int, following: int, seconds_needed: float, seconds_lef
         Time that the last round took for the settings that go on.
     seconds_left : float
     """
-    factor = (seconds_left / seconds_needed) ** (1.0 / COST_EXPONENT) if seconds_needed > 0.0 else math.inf
+    factor = (seconds_left / seconds_needed) ** (1.0 / USUAL_EXPONENT) if seconds_needed > 0.0 else math.inf
     enough = n_rows * max(2.0, factor)
     return following if enough >= _CLOSE * following else int(enough)
 

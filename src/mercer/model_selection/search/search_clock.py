@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from mercer.model_selection.search.row_rules import COST_EXPONENT
+from mercer.solvers.forecast import USUAL_EXPONENT
 from mercer.solvers.progress import CostEstimate
 
 
@@ -54,5 +54,5 @@ class SearchClock:
     def seconds_left(self) -> float:
         """Estimate the time left."""
         each = self._seconds / max(1, self._estimate.n_done)
-        later = sum(count * (size / self._n_rows) ** COST_EXPONENT for size, count in self._later.items())
+        later = sum(count * (size / self._n_rows) ** USUAL_EXPONENT for size, count in self._later.items())
         return self._estimate.seconds_left() + self._n_folds * each * later
