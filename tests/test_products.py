@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import mercer.solvers.dual.gradient_projection as gradient_projection
-from mercer import SVC, SVDD, SVR, InseparableError, NuSVC, NuSVR, OneClassSVM
+from mercer import SVC, SVDD, SVR, InseparableError, KernelSearchCV, NuSVC, NuSVR, OneClassSVM
 from mercer.data import as_structured
 from mercer.gram import Gram
 from mercer.kernels import GappedKmer, Mismatch
@@ -53,7 +54,8 @@ REGRESSION = {
 @pytest.fixture
 def forced(monkeypatch):
     """Products for every problem that they can solve, however few rows there are."""
-    monkeypatch.setattr(gradient_projection, "_PRODUCTS", 0.0)
+    reason = staticmethod(lambda problem, gram: "forced" if gram.product_cost and problem.n_outputs == 1 else None)
+    monkeypatch.setattr(gradient_projection.GradientProjection, "reason", reason)
 
 
 def both(machine, rows, y, **others):
@@ -140,6 +142,24 @@ def test_limits_and_callbacks_stop_products(forced):
     assert str(stopped.certificate_.status) == "interrupted"
 
 
+class FreeValues(Gram):
+    """A matrix whose values cost so much that products are always faster."""
+
+    product_cost = (1e-9, 1.0)
+
+
+def test_searches_train_from_products_if_matrices_are_slower(monkeypatch, forced):
+    monkeypatch.setattr("mercer.model_selection.search.shared_fits.products_are_faster", lambda *_: True)
+    kernel, folds = GappedKmer(8, 5, reverse_complement=True), {"cv": 3, "n_jobs": 1}
+    settings = SVC(kernel=kernel, tol=1e-6), {"C": [0.1, 1.0]}
+    search = KernelSearchCV(*settings, **folds).fit(ROWS, Y)
+    assert search.reason_.startswith("machines are trained from products")
+    scores = GridSearchCV(*settings, **folds).fit(ROWS, Y).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], scores, atol=1e-12)
+    several = KernelSearchCV(*settings, **folds).fit(ROWS, np.arange(90) % 3)
+    assert "each fold has a matrix" in several.reason_
+
+
 def test_products_are_chosen_by_cost_and_memory():
     rows, y = reads(600, length=200)
     kernel = GappedKmer(8, 5, reverse_complement=True, alphabet="ACGT")
@@ -150,5 +170,9 @@ def test_products_are_chosen_by_cost_and_memory():
     chosen, reason = select_solver(problem, Gram(kernel, X, memory_limit=1 << 21))
     assert chosen.name == "working-set SMO"
     assert reason.endswith("bytes, more than a quarter of the limit")
+    singular = GappedKmer(3, 2, normalized=False, alphabet="ACGT")  # 64 words, and so rank 64
+    for squared in (False, True):
+        chosen, _ = select_solver(c_svc(np.where(y == 1, 1, -1), 1.0, squared=squared), FreeValues(singular, X))
+        assert chosen.name.startswith("gradient projection") == squared
     few = select_solver(c_svc([-1, 1], 1.0), Gram(kernel, as_structured(rows[:2])))[0]
     assert few.name == "working-set SMO"

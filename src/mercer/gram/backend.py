@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
+from math import inf
 from typing import NamedTuple
 
 from mercer._core import CompiledKernel, Table
@@ -46,6 +47,8 @@ class Backend(ABC):
     product_cost : tuple (float, float), optional
         Seconds of a product of all training rows without kernel values, and seconds of a kernel value; None if products
         need kernel values, or if the memory limit does not allow the table of such a product.
+    product_rank : float
+        A number that the rank of the kernel matrix does not exceed, as such products show; inf if it is not known.
     product_bytes : int
         Bytes of that table; 0 if products need kernel values.
     """
@@ -59,6 +62,7 @@ class Backend(ABC):
     thread_bytes: int = 0
     form_bytes: int = 0
     product_cost: tuple[float, float] | None = None
+    product_rank: float = inf
     product_bytes: int = 0
 
     @abstractmethod

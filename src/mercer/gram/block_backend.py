@@ -56,9 +56,9 @@ class BlockBackend(Backend):
         work = 0.0 if data is None else kernel.work(data)
         cost = None if data is None else kernel.product_cost(data)
         if cost is not None:
-            self.product_bytes = cost[1]
-            if cost[1] <= (_PRODUCT_BYTES if memory_limit is None else memory_limit):
-                self.product_cost = 1e-9 * cost[0], 1e-9 * work
+            self.product_bytes, self.product_rank = cost.n_bytes, cost.rank
+            if cost.n_bytes <= (_PRODUCT_BYTES if memory_limit is None else memory_limit):
+                self.product_cost = 1e-9 * cost.nanoseconds, 1e-9 * work
         most = _MOST_VALUES if memory_limit is None else min(_MOST_VALUES, max(_LEAST_VALUES, memory_limit // 8))
         self.values_per_call = int(min(most, max(_LEAST_VALUES, _CALL_NANOSECONDS / max(1.0, work))))
         self._largest = 0.0

@@ -168,6 +168,11 @@ class Gram:
         return None if self._store.cached_rows.capacity else self._store.backend.product_cost
 
     @property
+    def product_rank(self) -> float:
+        """A number that the rank of the matrix does not exceed; inf if it is not known."""
+        return self._store.backend.product_rank
+
+    @property
     def product_bytes(self) -> int:
         """Bytes of a product without kernel values; 0 if products need kernel values."""
         return self._store.backend.product_bytes

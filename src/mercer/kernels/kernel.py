@@ -62,6 +62,15 @@ MAX_DEPTH = 50
 """Largest nesting depth of a kernel in a model file."""
 
 
+class ProductCost(NamedTuple):
+    """The cost of a product of a kernel matrix with a vector without kernel values."""
+
+    nanoseconds: float
+    n_bytes: int
+    rank: float
+    """Number of features of a row, which the rank of the matrix does not exceed."""
+
+
 class Kernel(ABC):
     """A function k(x, z) of two rows, as a value that does not depend on storage, caches or devices.
 
@@ -156,8 +165,8 @@ class Kernel(ABC):
     def diag(self, A: Data) -> FloatArray:
         """Return k(x, x) for each row x of A, (A.n,) in float64, without computing an n × n matrix."""
 
-    def product_cost(self, A: Data) -> tuple[float, int] | None:
-        """Return the nanoseconds and the bytes of a product by :meth:`products`; None if products need kernel values.
+    def product_cost(self, A: Data) -> ProductCost | None:
+        """Return the cost of a product by :meth:`products`; None if products need kernel values.
 
         The cost is that of all rows that are numbered with A, also if few of them take part.
         """

@@ -15,6 +15,7 @@ from mercer.data import Data, Structured
 from mercer.data.structured import STRINGS
 from mercer.data.user_warnings import warn_user
 from mercer.kernels import hamming
+from mercer.kernels.kernel import ProductCost
 from mercer.kernels.parameters import flag
 from mercer.kernels.structured import Normalizable
 from mercer.kernels.word_rows import MOST_WORDS, WordRows, first_outside, joined, other_case, word_rows
@@ -150,8 +151,8 @@ class WordKernel(Normalizable):
         """Return the approximate time per value in nanoseconds."""
         return self._evaluator(self._rows(X)).work
 
-    def product_cost(self, A: Data) -> tuple[float, int]:
-        """Return the nanoseconds and the bytes of a product with a vector."""
+    def product_cost(self, A: Data) -> ProductCost:
+        """Return the cost of a product with a vector; see :class:`Kernel`."""
         return self._evaluator(self._rows(A)).product_cost()
 
     def products(self, A: Data, B: Data, vectors: FloatArray, n_threads: int = 1) -> Generator[None, None, FloatArray]:

@@ -25,6 +25,7 @@ from mercer.data.lazy import lazy_property
 from mercer.data.work_in_parts import finished
 from mercer.kernels import hamming
 from mercer.kernels.instruction_set import select_isa
+from mercer.kernels.kernel import ProductCost
 from mercer.kernels.program import Op
 from mercer.kernels.structured import DENSE_BYTES, feature_table, pass_values
 from mercer.kernels.word_rows import WordRows, narrow_indices
@@ -183,10 +184,11 @@ class Products:
         """Return the values between numbered rows."""
         return pass_values(Op.DOT, self._tables[0], left, self._tables[1], right)
 
-    def product_cost(self) -> tuple[float, int]:
-        """Return the nanoseconds and the bytes of a product of all rows with a vector."""
+    def product_cost(self) -> ProductCost:
+        """Return the cost of a product of all rows with a vector."""
         entries = self._right.nnz if isinstance(self._right, sp.csr_array) else self._right.size
-        return _PRODUCT_NANOSECONDS * 2.0 * entries, 8 * self._right.shape[1]
+        n_features = self._right.shape[1]
+        return ProductCost(_PRODUCT_NANOSECONDS * 2.0 * entries, 8 * n_features, n_features)
 
     def products(
         self, left: IndexArray, right: IndexArray, vectors: FloatArray, n_threads: int
@@ -271,14 +273,15 @@ class Pairs:
             total += self._factor * out
         return total
 
-    def product_cost(self) -> tuple[float, int]:
-        """Return the nanoseconds and the bytes of a product of all rows with a vector."""
+    def product_cost(self) -> ProductCost:
+        """Return the cost of a product of all rows with a vector."""
         sizes = [term.n_words(self._words.n_letters) for term in self._terms]
         per_word = _TRANSFORM_NANOSECONDS * sum(
             size * term.length for size, term in zip(sizes, self._terms, strict=True)
         )
         lookups = _LOOKUP_NANOSECONDS * 2.0 * len(self._terms) * self._words.letters.size
-        return per_word + lookups, 8 * max(sizes) + 16 * self._words.n + 8 * len(sizes) * self._words.letters.size
+        n_bytes = 8 * max(sizes) + 16 * self._words.n + 8 * len(sizes) * self._words.letters.size
+        return ProductCost(per_word + lookups, n_bytes, sum(sizes))
 
     def products(
         self, left: IndexArray, right: IndexArray, vectors: FloatArray, n_threads: int

@@ -34,6 +34,7 @@ from mercer.model_selection.search.pipelines import machine_of, rebuilt, remembe
 from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.model_selection.search.sharing import (
+    BY_PRODUCTS,
     BY_STEPS,
     BY_WAY,
     BY_WEIGHTS,
@@ -45,6 +46,7 @@ from mercer.model_selection.search.sharing import (
 )
 from mercer.model_selection.search.single_precision import holds, rounding_shows
 from mercer.solvers import Interruption, Progress
+from mercer.solvers.dual.gradient_projection import products_are_faster
 from mercer.solvers.progress import most_steps
 
 _WORTH_A_MATRIX = 4  # penalties from which a matrix for each fold is faster than values where they are needed
@@ -338,6 +340,9 @@ class SharedFits:
             yield None, FEW_PENALTIES
             return
         share = len(self._folds) if by_folds else 1
+        if self._trains_from_products(fold_state, fold_inputs, share):
+            yield None, BY_PRODUCTS
+            return
         matrices = fold_state.path.matrices(fold_state.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
         # With an indefinite kernel, rounding could change which stationary point is found.
@@ -350,6 +355,18 @@ class SharedFits:
                 continue
             yield matrices.of(kernel, rows, dtype, n_jobs, self._check), what_is_shared(kernel, by_folds=by_folds)
         yield None, why_values_are_not(kernel, share, beyond[0], self._limit)
+
+    def _trains_from_products(self, fold_state: FoldState, fold_inputs: FoldInputs, n_matrices: int) -> bool:
+        """Whether all fits of two classes or of targets are faster by products than kernel values in matrices."""
+        kernel, rows, machine = fold_inputs.kernel, fold_inputs.rows, machine_of(fold_state.path.estimators[0])
+        of_product = kernel.product_cost(rows.data)
+        several = isinstance(machine, MarginClassifier) and fold_inputs.targets[0].classes.size > 2
+        limit = DEFAULT_MEMORY_LIMIT if machine.memory_limit is None else machine.memory_limit
+        if of_product is None or several or of_product.n_bytes > limit // 4 or of_product.rank < rows.train.size:
+            return False
+        n_fits = len(fold_state.path.estimators) * len(self._folds)
+        cost = of_product.nanoseconds, kernel.work(rows.data)
+        return products_are_faster(cost, n_fits, n_matrices * float(rows.in_matrix.size) ** 2)
 
     def _bound(self, machine: Iterated, number: int) -> None:
         """Set the step limit and the time limit of a fit."""

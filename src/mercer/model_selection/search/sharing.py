@@ -35,6 +35,11 @@ FEW_PENALTIES = (
     "kernel values are not shared, only solutions are: with so few penalties a matrix for each fold is slower"
 )
 
+BY_PRODUCTS = (
+    "machines are trained from products without kernel values, which are faster than matrices of these; "
+    "penalties share solutions"
+)
+
 BY_WAY = "an approximate machine is trained for each fold and penalty; with landmarks, penalties share the features"
 
 BY_WEIGHTS = "folds are weights of the rows of one table, and each setting starts at the solution of the last one"

@@ -79,17 +79,19 @@ class GradientProjection(Solver[ProductState]):
 
     @staticmethod
     def reason(problem: Problem, gram: Gram) -> str | None:
-        """Return why products solve the problem faster than kernel values do; None if they do not."""
-        cost = gram.product_cost
-        if cost is None or problem.n_outputs > 1:
+        """Return why products solve the problem faster than kernel values do; None if they do not.
+
+        Without a ridge, a singular matrix takes too many steps.
+        """
+        cost, n_values = gram.product_cost, 0.5 * float(gram.n) ** 2
+        if problem.ridge is None and gram.product_rank < gram.n:
+            return None
+        if cost is None or problem.n_outputs > 1 or not products_are_faster(cost, 1, n_values):
             return None
         seconds, of_value = cost
-        of_values = 0.5 * float(gram.n) ** 2 * of_value
-        if _PRODUCTS * seconds > of_values:
-            return None
         return (
             f"a product with the kernel matrix takes {1e3 * seconds:.2g} ms without kernel values, and half of the "
-            f"values would take {of_values:.2g} s"
+            f"values would take {n_values * of_value:.2g} s"
         )
 
     def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> ProductState:
@@ -272,6 +274,12 @@ class GradientProjection(Solver[ProductState]):
             return False
         values = state.values + product - self._ridge * change
         return conditions_of(self._problem, point, values)[1].excess <= _ALIKE * error
+
+
+def products_are_faster(cost: tuple[float, float], n_fits: int, n_values: float) -> bool:
+    """Whether this number of fits by products is faster than these kernel values; see `Gram.product_cost`."""
+    of_product, of_value = cost
+    return n_fits * _PRODUCTS * of_product <= n_values * of_value
 
 
 def on_level(point: FloatArray, weights: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
