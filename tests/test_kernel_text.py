@@ -168,6 +168,7 @@ def test_sequences_are_fitted_predicted_and_verified_in_the_shell(tmp_path, monk
     status, said = run("fit", *given, "--kernel", "GappedKmer(6, 4)", "--out", "m.mercer")
     assert not status
     assert "GappedKmer(length=6, informative=4, alphabet='ACGT', normalized=True).on(['sequence'])" in said
+    assert "column 'name' was left out: not read by the kernel" in " ".join(said.split())
     machine = SVC(kernel=GappedKmer(6, 4)).fit(X.seq.tolist(), y)
     assert not run("predict", "m.mercer", "reads.fasta", "--out", "p.csv")[0]
     values = pd.read_csv("p.csv").decision_value_yes

@@ -224,7 +224,7 @@ def asked_for(
         )
     columns = columns | {"drop": tuple(name for name in columns["drop"] if name != weights)}
     used = rows if weights is None else rows.without([weights])
-    columns = columns_for(options["kernel"], used, target, columns)
+    dropped, columns = columns["drop"], columns_for(options["kernel"], used, target, columns)
     truth, class_weight, costs = None, options["class_weight"], None
     if machine is not None and not MACHINES[machine].needs_target:
         refuse_target(machine, target, task)
@@ -246,6 +246,8 @@ def asked_for(
             costs = cost_matrix(cost_of(options["cost"]), classes.names)
             if class_weight is None and name == "svc":
                 class_weight = _by_label(classes, weights_by_cost(costs, _counts(classes, part)))
+    unread = {name: "not read by the kernel" for name in columns["drop"] if name not in dropped}
+    column_choice = replace(column_choice, left_out=column_choice.left_out | unread)
     needs = options["probability"] or options["cost"] is not None
     return Asked(rows, used, name, truth, weights, column_choice, class_weight, costs, needs)
 
