@@ -19,9 +19,11 @@ of `control.limits.max_seconds`, return a machine whenever it is stopped, and re
 that names the remedy.
 """
 
+from mercer.approximate.cell_machine import Columns
 from mercer.approximate.cells import Cells, CellsMachine
 from mercer.approximate.choice import AUTO, Choice, choose
 from mercer.approximate.landmarks import Landmarks
+from mercer.approximate.median_tree import MedianTree, kernel_of_cuts
 from mercer.approximate.task import MachineTask, Task
 from mercer.approximate.way import ApproximateMachine, Expansion, Way
 from mercer.approximate.ways import WAYS, way_of
@@ -33,11 +35,14 @@ __all__ = [
     "Cells",
     "CellsMachine",
     "Choice",
+    "Columns",
     "Expansion",
     "Landmarks",
     "MachineTask",
+    "MedianTree",
     "Task",
     "Way",
     "choose",
+    "kernel_of_cuts",
     "way_of",
 ]

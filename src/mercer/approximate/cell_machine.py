@@ -8,9 +8,11 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer import problems
 from mercer._typing import FloatArray, IndexArray
+from mercer.approximate.median_tree import Cell
 from mercer.approximate.task import Task
 from mercer.certificates.approximation import feasible_point
 from mercer.certificates.certificate import Certificate
@@ -51,6 +53,40 @@ class Columns(NamedTuple):
     signs: FloatArray
     constants: FloatArray
 
+    @classmethod
+    def of_one(cls) -> Columns:
+        """Return the single column of a machine without classes."""
+        return cls(np.array([0]), np.array([0]), np.ones(1), np.zeros(1))
+
+    @classmethod
+    def of(cls, n_classes: int, scheme: str, classes: IndexArray) -> Columns:
+        """Return the columns that the machines of these classes fill, of all `n_classes` classes.
+
+        The machine of a class with rows in the cell and a class without is constant, 1 in favour of the first; that of
+        two classes without rows is 0.
+        """
+        present = np.zeros(n_classes)
+        present[classes] = 1.0
+        by_pairs = scheme == "ovo" or n_classes == 2
+        if n_classes == 2:
+            constants = np.array([present[1] - present[0]])
+            pairs = np.array([[0, 1]])
+        elif by_pairs:
+            pairs = class_pairs(n_classes)
+            constants = present[pairs[:, 0]] - present[pairs[:, 1]]
+        else:
+            constants = np.where(present > 0.0, 1.0, -1.0)
+        if classes.size == 1:
+            return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0), constants)
+        if by_pairs:
+            filled = np.flatnonzero((present[pairs] > 0.0).all(axis=1))
+            # A machine for two classes is positive for the second one, and a machine of a pair for the first one.
+            sign = -1.0 if classes.size == 2 and n_classes > 2 else 1.0
+            return cls(filled, np.arange(filled.size), np.full(filled.size, sign), constants)
+        if classes.size == 2:
+            return cls(classes, np.zeros(2, dtype=np.int64), np.array([-1.0, 1.0]), constants)
+        return cls(classes, np.arange(classes.size), np.ones(classes.size), constants)
+
 
 @dataclass(frozen=True, eq=False)
 class CellMachine:
@@ -58,12 +94,16 @@ class CellMachine:
 
     Attributes
     ----------
+    cell : Cell
+        The rows of the cell, by their positions among the rows of the whole task.
+    classes : ndarray of int64
+        The classes that have rows in the cell; empty without classes.
     support : Data
         The support vectors.
     rows : ndarray of int64 of shape (n_SV,)
         Their positions among the rows of the whole task.
-    is_home : ndarray of bool of shape (n_SV,)
-        Whether they have their home in this cell.
+    codes : ndarray of int64 of shape (n_SV,)
+        Their classes; 0 without classes.
     coefficients : ndarray of shape (n_SV, t), or PairCoefficients
         For the t machines of the classes that have rows in the cell.
     biases : ndarray of shape (t,)
@@ -72,13 +112,20 @@ class CellMachine:
         One for each of the t machines.
     """
 
+    cell: Cell
+    classes: IndexArray
     support: Data
     rows: IndexArray
-    is_home: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    codes: IndexArray
     coefficients: Coefficients
     biases: FloatArray
     columns: Columns
     certificates: Sequence[Certificate]
+
+    @property
+    def is_home(self) -> npt.NDArray[np.bool_]:
+        """Whether the support vectors have their home in this cell, (n_SV,)."""
+        return self.cell.is_home[np.searchsorted(self.cell.rows, self.rows)]
 
     @property
     def statuses(self) -> set[Status]:
@@ -97,12 +144,12 @@ class CellMachine:
     def home_coefficients(self) -> dict[int, tuple[IndexArray, FloatArray]]:
         """Return the rows with their home in the cell, and their coefficients, by the columns of the whole task."""
         machines = list(columns_of(self.coefficients)) if self.columns.filled.size else []
-        by_column = {}
+        is_home, by_column = self.is_home, {}
         for column, machine, sign in zip(
             self.columns.filled.tolist(), self.columns.machines.tolist(), self.columns.signs.tolist(), strict=True
         ):
             vectors, values = machines[machine]
-            home = self.is_home[vectors]
+            home = is_home[vectors]
             by_column[column] = self.rows[vectors[home]], sign * values[home]
         return by_column
 
@@ -119,10 +166,13 @@ def train_cell(task: Task, positions: IndexArray, is_home: np.ndarray, control: 
     else:
         solutions = local.solve(control)
     support, coefficients = local.support(solutions)
+    codes = (task.targets if task.n_classes else np.zeros(task.n))[positions].astype(np.int64)
     return CellMachine(
+        Cell(positions, is_home),
+        np.unique(codes) if task.n_classes else codes[:0],
         task.data.rows(task.rows[positions[support]]),
         positions[support],
-        is_home[support],
+        codes[support],
         coefficients,
         solutions.biases,
         local.columns,
@@ -155,7 +205,7 @@ class _LocalTask:
 
     def __init__(self, task: Task, positions: IndexArray, targets: FloatArray | IndexArray, columns: Columns) -> None:
         self.task, self.positions, self.targets, self.columns = task, positions, targets, columns
-        self.n, self.weights = positions.size, task.weights[positions]
+        self.n = positions.size
         self.n_classes = int(targets.max()) + 1 if task.n_classes else 0
         self.tasks: Tasks | None = None
         is_all = self.n == task.n
@@ -167,8 +217,7 @@ class _LocalTask:
             cache_policy=CachePolicy.NON_NATIVE if self.n_classes > 2 else CachePolicy.NONE,
         )
         self.gram = gram.restrict(task.rows) if is_all and task.n < task.data.n else gram
-        weights = self.weights
-        penalties = task.spec.C * weights
+        penalties = task.penalties[positions]
         if not task.n_classes:
             problem = task.spec.problem(targets.astype(np.float64, copy=False), penalties, self.gram)
             self.problems = Problems(problem, [problem.n])
@@ -190,9 +239,9 @@ class _LocalTask:
         targets = task.targets[positions]
         if task.n_classes:
             classes, targets = np.unique(targets.astype(np.int64), return_inverse=True)
-            columns = _columns(task, classes)
+            columns = Columns.of(task.n_classes, task.scheme, classes)
         else:
-            columns = Columns(np.array([0]), np.array([0]), np.ones(1), np.zeros(1))
+            columns = Columns.of_one()
         return cls(task, positions, targets, columns)
 
     def solve(self, control: Control, starts: list[FloatArray] | None = None) -> Solutions:
@@ -248,32 +297,3 @@ def _at_bias(solution: Solution, bias: float) -> Solution:
     problem, gram, beta = evidence.problem, evidence.gram(), solution.beta
     evaluation = at_bias(bias, evaluate(problem, gram, beta), problem, gram, beta)
     return replace(solution, evidence=replace(evidence, bias=bias)).certify(evaluation)
-
-
-def _columns(task: Task, classes: IndexArray) -> Columns:
-    """Return the columns that the machines of these classes fill.
-
-    The machine of a class with rows in the cell and a class without is constant, 1 in favour of the first; that of two
-    classes without rows is 0.
-    """
-    k, present = task.n_classes, np.zeros(task.n_classes)
-    present[classes] = 1.0
-    by_pairs = task.scheme == "ovo" or k == 2
-    if k == 2:
-        constants = np.array([present[1] - present[0]])
-        pairs = np.array([[0, 1]])
-    elif by_pairs:
-        pairs = class_pairs(k)
-        constants = present[pairs[:, 0]] - present[pairs[:, 1]]
-    else:
-        constants = np.where(present > 0.0, 1.0, -1.0)
-    if classes.size == 1:
-        return Columns(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0), constants)
-    if by_pairs:
-        filled = np.flatnonzero((present[pairs] > 0.0).all(axis=1))
-        # A machine for two classes is positive for the second one, and a machine of a pair for the first one.
-        sign = -1.0 if classes.size == 2 and k > 2 else 1.0
-        return Columns(filled, np.arange(filled.size), np.full(filled.size, sign), constants)
-    if classes.size == 2:
-        return Columns(classes, np.zeros(2, dtype=np.int64), np.array([-1.0, 1.0]), constants)
-    return Columns(classes, np.arange(classes.size), np.ones(classes.size), constants)

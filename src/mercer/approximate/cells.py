@@ -179,6 +179,7 @@ class _Training:
         )
         if task.n < task.data.n:  # positions of the rows among those of the task
             cells = [cell._replace(rows=np.searchsorted(task.rows, cell.rows)) for cell in cells]
+            tree = replace(tree, rows=np.searchsorted(task.rows, tree.rows))
         return tree, cells
 
     def trained(self, parts: list[Cell]) -> list[CellMachine]:

@@ -15,7 +15,6 @@ from mercer.data.rows import BLOCK_VALUES
 from mercer.gram.backends import select_backend
 from mercer.gram.threads import blas_threads
 from mercer.kernels import Kernel, Linear
-from mercer.kernels.kernel import restored_rows
 from mercer.solvers.loop import StopWork
 
 OVERLAP = 0.1
@@ -58,6 +57,8 @@ class MedianTree:
     thresholds : ndarray of shape (n_cuts,)
     sides : ndarray of int64 of shape (n_cuts, 2)
         Where the rows of each side go: the number of a cut, or -1 - k for cell k. Cut 0 is the first.
+    rows : ndarray of int64 of shape (n_pivots,)
+        The row of the data that each pivot was.
     """
 
     kernel: Kernel
@@ -66,6 +67,7 @@ class MedianTree:
     edges: IndexArray
     thresholds: FloatArray
     sides: IndexArray
+    rows: IndexArray
 
     @property
     def n_cells(self) -> int:
@@ -93,25 +95,6 @@ class MedianTree:
                 elif chosen.any():
                     waiting.append((side, rows[chosen]))
         return cell_of
-
-    def to_arrays(self) -> dict[str, Any]:
-        """Return what :meth:`of_arrays` needs besides the kernel of the machine."""
-        return {
-            "pivots": None if self.pivots is None else self.pivots.stored,
-            "weights": self.weights,
-            "edges": self.edges,
-            "thresholds": self.thresholds,
-            "sides": self.sides,
-        }
-
-    @classmethod
-    def of_arrays(cls, kernel: Kernel, arrays: dict[str, Any]) -> MedianTree:
-        """Return the tree of a machine with this kernel from :meth:`to_arrays`."""
-        stored = arrays["pivots"]
-        pivots = None if stored is None else restored_rows(kernel, stored)
-        cut_kernel = kernel if pivots is None else kernel_of_cuts(kernel, pivots)
-        rest = (np.asarray(arrays[name]) for name in ("weights", "edges", "thresholds", "sides"))
-        return cls(cut_kernel, pivots, *rest)
 
 
 def kernel_of_cuts(kernel: Kernel, data: Data) -> Kernel:
@@ -178,6 +161,7 @@ class _Growing:
         self.about: dict[str, Any] = {"n_jobs": n_jobs, "check": check}
         self.random, self.is_stopped = np.random.default_rng(0), False
         self.pivots: list[Data] = []
+        self.rows: list[IndexArray] = []
         self.weights: list[FloatArray] = []
         self.thresholds: list[float] = []
         self.sides: list[list[int]] = []
@@ -209,6 +193,7 @@ class _Growing:
             np.cumsum([0, *(one.size for one in self.weights)]),
             np.array(self.thresholds),
             np.array(self.sides, dtype=np.int64).reshape(-1, 2),
+            np.concatenate(self.rows) if self.rows else np.empty(0, dtype=np.int64),
         )
         return tree, self.cells
 
@@ -237,6 +222,7 @@ class _Growing:
         if threshold is None:
             return None
         self.pivots.append(centres)
+        self.rows.append(sample[chosen])
         self.weights.append(weights)
         self.thresholds.append(threshold)
         first = heights <= threshold

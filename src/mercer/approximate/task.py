@@ -56,13 +56,16 @@ class Task:
         For a classifier: int64, the class number of each row; every class has a row. For a regression: float64. For a
         detector of novelties: zeros.
     weights : ndarray of shape (n,)
-        Weight of each row, > 0, times that of its class. The penalty of a row is `spec.C` times its weight.
+        Weight of each row, > 0, times that of its class.
     n_classes : int
         Number of classes; 0 for other machines.
     scheme : {"ovo", "ovr"}
         How machines for two classes make a classifier.
     n_jobs, memory_limit : int, optional
         As for the estimators.
+    penalties : ndarray of shape (n,), optional
+        The penalty of each row: `spec.C` times its weight, multiplied in the order of exact fits, so that bounds are
+        equal to the bit. By default the product of C and `weights`.
     """
 
     spec: QuadraticSpec
@@ -75,6 +78,11 @@ class Task:
     scheme: str = "ovo"
     n_jobs: int | None = None
     memory_limit: int | None = None
+    penalties: FloatArray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.penalties is None:
+            object.__setattr__(self, "penalties", self.spec.C * self.weights)
 
     @property
     def n(self) -> int:
@@ -97,16 +105,20 @@ class Task:
         """Return the machines in the order of the columns of decision values; `gram` is that of :meth:`gram`."""
         if not self.n_classes:
             targets = self.targets.astype(np.float64)
-            problem = self.spec.problem(targets, self.spec.C * self.weights, gram)
+            problem = self.spec.problem(targets, self.penalties, gram)
             yield MachineTask(np.arange(self.n), targets, self.weights, problem)
             return
         for one in make_tasks(self.targets.astype(np.int64), self.n_classes, self.scheme):
             weights = self.weights[one.rows]
-            problem = self.spec.problem(one.signs, self.spec.C * weights, gram)
+            problem = self.spec.problem(one.signs, self.penalties[one.rows], gram)
             yield MachineTask(one.rows, one.signs, weights, problem)
 
     def of_rows(self, positions: IndexArray) -> Task:
         """Return the task of some of the rows, by their positions; every class must have one of them."""
         return replace(
-            self, rows=self.rows[positions], targets=self.targets[positions], weights=self.weights[positions]
+            self,
+            rows=self.rows[positions],
+            targets=self.targets[positions],
+            weights=self.weights[positions],
+            penalties=self.penalties[positions],
         )

@@ -2,6 +2,7 @@
 
 from mercer.certificates.approximation import ApproximateCertificate as ApproximateCertificate
 from mercer.certificates.approximation import Distance as Distance
+from mercer.certificates.approximation import proved_dual as proved_dual
 from mercer.certificates.certificate import LARGE_GAP as LARGE_GAP
 from mercer.certificates.certificate import Certificate as Certificate
 from mercer.certificates.certificate import combine as combine

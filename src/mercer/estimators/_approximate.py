@@ -291,6 +291,7 @@ class ApproximatesClasses(Approximates, MarginClassifier):
             self.multi_class,
             check_whole("n_jobs", self.n_jobs),
             check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+            labels.penalties(machine_spec.C),
         )
         return task, labels
 

@@ -12,6 +12,7 @@ from mercer.certificates.approximation import ApproximateCertificate, Machine, l
 from mercer.certificates.roundoff import rounding_error
 from mercer.gram import Gram
 from mercer.gram.backends import BlockBackend
+from mercer.multiclass.calibration import FOLDS
 from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 from mercer.specs.quadratic import ForOneClassSVM, ForSVC, ForSVR, QuadraticSpec
 
@@ -104,6 +105,7 @@ class ForApproximateSVC(ApproximateSpec):
     """An approximation of a machine with hinge loss or its square; see :class:`ForSVC`."""
 
     machine = "ApproximateSVC"
+    calibrated_on = (FOLDS,)
     C: float
     squared: bool = False
     bias: bool = True

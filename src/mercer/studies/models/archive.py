@@ -20,6 +20,20 @@ MANIFEST = "manifest.json"
 FORMAT = "mercer model"
 CHECKSUMS = "SHA256SUMS"
 DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
+CELL_ARRAYS = {
+    "tree_places": "<i8",
+    "tree_weights": "<f8",
+    "tree_edges": "<i8",
+    "tree_thresholds": "<f8",
+    "tree_sides": "<i8",
+    "cell_home": "<i8",
+    "cell_starts": "<i8",
+    "cell_rows": "<i8",
+    "cell_classes": "<i8",
+    "cell_codes": "<i8",
+}
+"""Arrays of a machine that is approximated by cells, in the order of the fields of its `CellLayout`."""
+
 ARRAYS = {
     "training_rows": "<i8",
     "support_rows": "<i8",
@@ -33,9 +47,10 @@ ARRAYS = {
     "support_indptr": "<i8",
     "class_weight": "<f8",
     "sample_weight": "<f8",
+    **CELL_ARRAYS,
 }
 SPARSE_ONLY = {"support_indices", "support_indptr"}
-_OPTIONAL = SPARSE_ONLY | {"class_weight", "sample_weight", "part_multipliers", "part_duals"}
+_OPTIONAL = SPARSE_ONLY | {"class_weight", "sample_weight", "part_multipliers", "part_duals", *CELL_ARRAYS}
 _ALLOWED = {CHECKSUMS, MANIFEST, *(f"{name}.npy" for name in ARRAYS)}
 _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from mercer.certificates import Solution
-from mercer.data import target_column
+from mercer.data import Data, target_column
 from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.kernels import Kernel
 from mercer.multiclass import SCHEMES
+from mercer.studies.models.cell_layout import layout_of
 from mercer.studies.models.fitted_state import Other, Trained, is_approximate
 from mercer.studies.models.model import Model, Part
 from mercer.studies.models.training_set import TrainingSet
@@ -77,9 +78,36 @@ def model_of_other(
         used_rows = np.unique(np.concatenate([part.support for part in parts]))
         vectors = state.vectors.rows(np.searchsorted(rows, used_rows))
     of_it = replace(training, prediction_kind=prediction_kind)
-    return of_it.assembled(
-        state.machine_spec, state.kernel, used_rows, vectors, parts, state.class_weight, sample_weight
+    return replace(
+        of_it.assembled(state.machine_spec, state.kernel, used_rows, vectors, parts, state.class_weight, sample_weight),
+        calibration=state.calibration,
     )
+
+
+def model_of_cells(training: TrainingSet, machine: Any, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
+    """Return the model of a machine that is approximated by cells, trained on these rows and weights."""
+    kind: PredictionKind = training.prediction_kind
+    n_classes, class_weight = 0, None
+    if isinstance(kind, Classes):
+        kind, n_classes, class_weight = replace(kind, scheme=machine._scheme), len(kind.labels), machine.class_weight_
+    elif isinstance(kind, Membership):
+        kind = Membership(float(machine.offset_[0]))
+    used, layout, of_cells = layout_of(machine.approximation_, n_classes)
+    parts = [Part(one.rows, one.coefficients, one.bias, None, one.certificate) for one in of_cells]
+    model = replace(training, prediction_kind=kind).assembled(
+        machine.spec_, machine.kernel_, used, training.vectors(used), parts, class_weight, sample_weight
+    )
+    return replace(model, cells=layout, calibration=getattr(machine, "calibration_", None))
+
+
+def support_of_cells(machine: Any) -> tuple[npt.NDArray[np.int64], Data]:
+    """Return the pivots and support vectors of all cells: their positions among the training rows, and the rows."""
+    fitted = machine.approximation_
+    data = fitted.cells[0].support.rows(np.zeros(0, dtype=np.int64))
+    for one in (fitted.tree.pivots, *(cell.support for cell in fitted.cells)):
+        data = data if one is None else data.followed_by(one)
+    used, first = np.unique(np.concatenate([fitted.tree.rows, *(one.rows for one in fitted.cells)]), return_index=True)
+    return used, data.rows(first)
 
 
 def check_probabilities(machine: object) -> None:
@@ -91,7 +119,7 @@ def check_probabilities(machine: object) -> None:
         If it has probabilities, and is not of machines for two classes.
     """
     if is_approximate(machine):
-        return  # `trained` refuses its probabilities
+        return  # its machines are for two classes
     by_two = isinstance(machine, CLASSIFIERS) and machine.machines_.scheme in SCHEMES
     if hasattr(machine, "calibration_") and not by_two:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.approximate import Expansion
+from mercer.approximate import CellsMachine, Expansion
 from mercer.data import Data, Precomputed, as_data
 from mercer.estimators import (
     GradientKernelSVC,
@@ -27,6 +27,7 @@ from mercer.estimators import (
     RBFNetworkClassifier,
 )
 from mercer.kernels import Kernel, Linear, restored_rows
+from mercer.multiclass import Calibration
 from mercer.solvers.smooth import Separation
 from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point, approximate_spec
 
@@ -69,6 +70,8 @@ class Trained:
         Scheme for several classes.
     duals : ndarray of shape (n_parts, n) or None
         Dual coefficients of the training rows of positive weight, of linear machines that have them.
+    calibration : Calibration or None
+        The map from decision values to probabilities, of an approximate machine.
     """
 
     machine_spec: MachineSpec
@@ -80,6 +83,7 @@ class Trained:
     class_weight: FloatArray | None
     scheme: str
     duals: FloatArray | None = None
+    calibration: Calibration | None = None
 
 
 def trained(machine: Other) -> Trained:
@@ -134,6 +138,11 @@ def _trained(
     )
 
 
+def has_cells(machine: Any) -> bool:
+    """Return whether a fitted machine is approximated by cells."""
+    return is_approximate(machine) and isinstance(machine.approximation_, CellsMachine)
+
+
 def is_approximate(machine: Any) -> bool:
     """Return whether a fitted machine is approximate: it then has no solution of a box-constrained problem."""
     return hasattr(machine, "approximation_")
@@ -141,23 +150,18 @@ def is_approximate(machine: Any) -> bool:
 
 def _of_expansion(machine: Any) -> Trained:
     """Return the state of an approximate machine that is a sum over some training rows."""
-    fitted, name = machine.approximation_, type(machine).__name__
+    fitted = machine.approximation_
     if not isinstance(fitted, Expansion):
         raise ValueError(
-            f"no model file can hold this {name}, which is not one sum over support vectors: "
-            f"{fitted.certificate.approximation}. Keep it by pickle, or fit it with approximation='landmarks' or None"
-        )
-    if hasattr(machine, "calibration_"):
-        raise ValueError(
-            f"a model file holds no probabilities of an approximate {name}: fit it with probability=False, or keep it "
-            "by pickle"
+            f"no model file can hold this {type(machine).__name__}, whose {type(fitted).__name__} is of another "
+            "library: keep it by pickle"
         )
     order = np.argsort(fitted.places)
     point = Point(fitted.coefficients[order], machine.intercept_)
     spec, vectors, rows = approximate_spec(machine.spec_), fitted.support.rows(order), fitted.places[order]
     certificates = tuple(fitted.certificate.parts or (fitted.certificate,))
     state = _trained(machine, spec, machine.kernel_, vectors, rows, point, certificates)
-    return replace(state, duals=fitted.duals.toarray())
+    return replace(state, duals=fitted.duals.toarray(), calibration=getattr(machine, "calibration_", None))
 
 
 def _of_network(machine: RBFNetworkClassifier) -> Trained:

@@ -15,10 +15,15 @@ from mercer.data import CSR, Data, Limits, Reading, Vectors, as_data, check_choi
 from mercer.kernels import Kernel, from_dict, plain_rows, read_rows
 from mercer.model_selection import Seal
 from mercer.multiclass import FITTED_ON, JOINT, SCHEMES, Calibration
+<<<<<<< HEAD
 from mercer.specs import ForSVC, ForSVR, MachineSpec
+=======
+from mercer.specs import ForOneClassSVM, ForSVC, ForSVR, MachineSpec
+>>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
 from mercer.specs import from_dict as from_recipe
-from mercer.studies.models.archive import ARRAYS, DTYPES, FORMAT, MANIFEST, SPARSE_ONLY, read_array
+from mercer.studies.models.archive import ARRAYS, CELL_ARRAYS, DTYPES, FORMAT, MANIFEST, SPARSE_ONLY, read_array
 from mercer.studies.models.calibrations import calibration_dict, read_calibration
+from mercer.studies.models.cell_layout import CellLayout
 from mercer.studies.models.claims import claim_dict, claim_of_version_4, number_of, read_claim
 from mercer.studies.models.model import Model, Part, Training
 from mercer.studies.models.refusals import check_vector, real, refuse, text
@@ -54,12 +59,14 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
         "training_rows": model.training.rows,
         "support_rows": model.support_rows,
         "part_starts": np.cumsum([0, *(len(part.support) for part in model.parts)]),
-        "part_support": np.concatenate([part.support for part in model.parts]),
-        "part_beta": np.concatenate([part.beta for part in model.parts]),
+        "part_support": np.concatenate([np.zeros(0, dtype=np.int64), *(part.support for part in model.parts)]),
+        "part_beta": np.concatenate([np.zeros(0), *(part.beta for part in model.parts)]),
     }
+    if model.cells is not None:
+        arrays |= model.cells.arrays()
     if model.machine_spec.has_multipliers:
         arrays["part_multipliers"] = np.concatenate([np.zeros(0), *(part.multipliers for part in model.parts)])
-    if all(part.duals is not None for part in model.parts):
+    if model.parts and all(part.duals is not None for part in model.parts):
         arrays["part_duals"] = np.array([part.duals for part in model.parts])
     for name in ("class_weight", "sample_weight"):
         weights = getattr(model.training, name)
@@ -100,6 +107,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         **({} if column is None else {"weight_column": column}),
         **({} if model.training.n_streamed is None else {"n_streamed": model.training.n_streamed}),
         **({} if model.costs is None else {"costs": model.costs.tolist()}),
+        **({} if model.cells is None else {"cells": model.cells.entry()}),
         **({} if isinstance(support, Vectors) else {"support": plain_rows(support)}),
     }
 
@@ -226,6 +234,12 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     else:
         support = as_data(_support(arrays, n_support, n_features))
         _check_kernel(kernel, support)
+    cells, n_machines = _cells(manifest, arrays, prediction_kind, machine_spec, n_support), prediction_kind.n_parts
+    if cells is not None:
+        n_machines = int(cells.part_edges(prediction_kind)[-1])
+    parts = tuple(_parts(manifest["parts"], arrays, n_machines, machine_spec, n_support))
+    if cells is not None:
+        cells.check_claim(parts)
     return Model(
         encoder=encoder,
         prediction_kind=prediction_kind,
@@ -233,7 +247,8 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         kernel=kernel,
         support_rows=support_rows,
         support_vectors=support,
-        parts=tuple(_parts(manifest["parts"], arrays, prediction_kind, machine_spec, n_support)),
+        parts=parts,
+        cells=cells,
         training=_training(manifest, arrays, prediction_kind, machine_spec),
         calibration=None
         if manifest["calibration"] is None
@@ -243,10 +258,37 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     )
 
 
+<<<<<<< HEAD
 def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray, support_rows: np.ndarray) -> None:
     """Refuse a claim that training rows were streamed, unless the model has no training rows but support vectors."""
     is_possible = not len(rows) if machine_spec.own_vectors is not None else isinstance(machine_spec, (ForSVC, ForSVR))
     if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or not is_possible or len(rows) != len(support_rows):
+=======
+def _cells(
+    manifest: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    prediction_kind: PredictionKind,
+    machine_spec: MachineSpec,
+    n_support: int,
+) -> CellLayout | None:
+    """Return the layout of cells; None for a machine without cells."""
+    names = CELL_ARRAYS.keys() & arrays.keys()
+    if "cells" not in manifest:
+        if names:
+            refuse(f"it has the array {min(names)!r}, and no cells")
+        return None
+    is_joint = isinstance(prediction_kind, Classes) and prediction_kind.scheme not in SCHEMES
+    if not isinstance(machine_spec, ForSVC | ForSVR | ForOneClassSVM) or is_joint:
+        refuse(f"it has cells, which a {machine_spec.machine} does not have")
+    if names != CELL_ARRAYS.keys():
+        refuse("it has cells, and lacks arrays of them")
+    return CellLayout.of_file(manifest["cells"], arrays, prediction_kind, machine_spec, n_support)
+
+
+def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray) -> None:
+    """Refuse a claim that training rows were streamed, which is for machines that do not keep training rows."""
+    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or len(rows) or machine_spec.own_vectors is None:
+>>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
         refuse(f"its number of streamed training rows is {n_rows!r}, which does not fit its machine and its rows")
 
 
@@ -444,7 +486,7 @@ def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | spar
 def _parts(
     entries: list[dict[str, Any]],
     arrays: dict[str, np.ndarray],
-    prediction_kind: PredictionKind,
+    n_machines: int,
     machine_spec: MachineSpec,
     n_support: int,
 ) -> list[Part]:
@@ -457,7 +499,6 @@ def _parts(
         )
         for number, entry in enumerate(entries)
     ]
-    n_machines = prediction_kind.n_parts
     starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
     multipliers = arrays.get("part_multipliers")
     if (multipliers is not None) is not machine_spec.has_multipliers:

@@ -38,6 +38,7 @@ from mercer.model_selection import Seal
 from mercer.multiclass import SCHEMES, Calibration, Coefficients, Entries, least_expected_cost
 from mercer.problems import Problem, has_width
 from mercer.specs import MachineSpec, Point, QuadraticSpec
+from mercer.studies.models.cell_layout import CellLayout, model_of_cell, values_of_cells
 from mercer.studies.models.predictor import Predictor
 from mercer.studies.models.row_reader import RowReader, listed_rows
 from mercer.studies.tables.encoding import TableEncoder
@@ -156,9 +157,15 @@ class Model(Result, Predictor):
     costs : ndarray of float64 of shape (n_classes, n_classes) or None
         Cost of predicting each class (second axis) for rows of each class (first axis). The prediction is then the
         class with the least expected cost, by the model's probabilities. None: the class with the largest score.
+<<<<<<< HEAD
     choice : str
         Why the machine is exact, if ``approximation="auto"`` chose so. It is not in model files. That of an approximate
         machine is in its certificate.
+=======
+    cells : CellLayout or None
+        Which parts belong to which cell, if the machine was approximated by cells. The parts are then those of all
+        cells, cell after cell, and `support_rows` has the pivots of the tree of cells, too.
+>>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
     """
 
     encoder: TableEncoder | RowReader
@@ -173,7 +180,11 @@ class Model(Result, Predictor):
     seal: Seal | None = None
     reading: Reading = field(default_factory=Reading)
     costs: npt.NDArray[np.float64] | None = None
+<<<<<<< HEAD
     choice: str = ""
+=======
+    cells: CellLayout | None = None
+>>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
 
     @property
     def target(self) -> str | None:
@@ -183,7 +194,7 @@ class Model(Result, Predictor):
     @property
     def certificate(self) -> Any:
         """Combined certificate of all parts; None if the machine does not claim an optimum."""
-        return combined([part.certificate for part in self.parts])
+        return combined([part.certificate for part in self.parts]) if self.cells is None else self.cells.certificate
 
     def __str__(self) -> str:
         return f"Model({', '.join(f'{name}: {text}' for name, text in self._facts().items() if name in _SHORT)})"
@@ -202,7 +213,7 @@ class Model(Result, Predictor):
     def _columns(self) -> dict[str, list[Any]]:
         """Return one row for each machine of the model: its bias, support vectors and certificate."""
         names: list[Any] = list(range(len(self.parts)))
-        if isinstance(self.prediction_kind, Classes):
+        if isinstance(self.prediction_kind, Classes) and self.cells is None:
             labels = self.prediction_kind.names
             names = [
                 labels[one] if other is None or len(labels) == 2 else f"{labels[one]} against {labels[other]}"
@@ -220,6 +231,8 @@ class Model(Result, Predictor):
         return self._values(self.encoded(table))
 
     def _values(self, data: Data) -> npt.NDArray[np.float64]:
+        if self.cells is not None:
+            return values_of_cells(self, data)
         return self.machine_spec.values(self.kernel, data, *self._machines_by_class)
 
     def point(self, parts: tuple[Part, ...], rows: npt.NDArray[np.int64]) -> Point:
@@ -255,9 +268,31 @@ class Model(Result, Predictor):
         duals[where] = multipliers[used]
         return Point(table, bias, multipliers=duals)
 
+    def of_cell(self, cell: int) -> Model | None:
+        """Return the exact model of the rows of a cell; None if they have one class."""
+        if cell not in self._models_of_cells:
+            self._models_of_cells[cell] = model_of_cell(self, cell)
+        return self._models_of_cells[cell]
+
+    @lazy_property
+    def _models_of_cells(self) -> dict[int, Model | None]:
+        """The models of cells that were asked for."""
+        return {}
+
     @lazy_property
     def machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
-        """Coefficients and biases of all parts, combined for prediction."""
+        """Coefficients and biases of all parts, combined for prediction.
+
+        Raises
+        ------
+        ValueError
+            If the model is of cells, which are no single sum.
+        """
+        if self.cells is not None:
+            raise ValueError(
+                f"this needs a model that is one sum over support vectors, but this one is not: it has "
+                f"{self.cells.certificate.approximation}. Train it with approximation='landmarks' or without one"
+            )
         return self._machines(np.arange(self.support_vectors.n))
 
     @lazy_property
@@ -356,8 +391,13 @@ class Model(Result, Predictor):
             If the table has categories or sparse features that no training row has.
         """
         self._warn_of_unseen(table)
+<<<<<<< HEAD
         data = self.encoded(table)
         if not self.machine_spec.is_sum or self.costs is not None:
+=======
+        data = self._encoded(table)
+        if not self.machine_spec.is_sum or self.costs is not None or self.cells is not None:
+>>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
             return self._answers(self._values(data), data)[0]
         prediction = self.prediction_kind.predict(self.kernel, data, *self._machines_by_class)
         return self.prediction_kind.answers(self._scores(data)) if prediction is None else prediction

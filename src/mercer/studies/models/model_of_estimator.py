@@ -39,12 +39,14 @@ from mercer.studies.models.assembling import (
     Dual,
     as_it_was_fitted,
     check_probabilities,
+    model_of_cells,
     model_of_dual,
     model_of_other,
     solutions_of,
 )
+from mercer.studies.models.cell_checks import check_cells
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, recomputed
-from mercer.studies.models.fitted_state import Other, check_rows, is_approximate, trained
+from mercer.studies.models.fitted_state import Other, check_rows, has_cells, is_approximate, trained
 from mercer.studies.models.from_file import model_of_file
 from mercer.studies.models.model import Model, grouped, grouped_parts
 from mercer.studies.models.of_machine import model_of_machine
@@ -372,6 +374,8 @@ def _one_target(y: Any) -> Any:
 def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
     """Return the model of an estimator that was fitted on these rows and weights, with the parameters of the fit."""
     check_probabilities(machine)
+    if has_cells(machine):
+        return _checked_cells(model_of_cells(training, machine, sample_weight), training)
     if not isinstance(machine, Dual) or is_approximate(machine):
         return _model_of_other(training, machine, sample_weight)
     check_rows(machine)
@@ -387,6 +391,18 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
     for (rows, targets), one in zip(grouped(machine_spec, tasks), solutions, strict=True):
         view = gram.restrict(rows)
         _check_problem(one, machine_spec.problem(targets, penalties[rows], view), view)
+    return model
+
+
+def _checked_cells(model: Model, training: TrainingSet) -> Model:
+    """Return the model of cells if its cells are of these rows, otherwise raise ValueError."""
+    if model.cells is None or model.cells.home.size != training.data.n:
+        raise ValueError(_OTHERS.format("targets"))
+    gram = Gram(model.kernel, training.data)
+    if check_cells(model, gram, gram, training.truth)[1] or not are_same_rows(
+        training.data.rows(model.support_rows), model.support_vectors
+    ):
+        raise ValueError(_OTHERS.format("targets"))
     return model
 
 

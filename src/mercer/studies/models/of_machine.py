@@ -12,8 +12,16 @@ from sklearn.base import is_regressor
 
 from mercer.data import CSR, Data, Table, Vectors, as_data, target_column
 from mercer.estimators import SVDD, OneClassSVM
-from mercer.studies.models.assembling import Dual, as_it_was_fitted, check_probabilities, model_of_dual, model_of_other
-from mercer.studies.models.fitted_state import is_approximate, support_rows, trained
+from mercer.studies.models.assembling import (
+    Dual,
+    as_it_was_fitted,
+    check_probabilities,
+    model_of_cells,
+    model_of_dual,
+    model_of_other,
+    support_of_cells,
+)
+from mercer.studies.models.fitted_state import has_cells, is_approximate, support_rows, trained
 from mercer.studies.models.model import Model
 from mercer.studies.models.row_reader import reader_of
 from mercer.studies.models.training_set import TrainingSet
@@ -53,7 +61,12 @@ def model_of_machine(machine: Any) -> Model:
     """
     check_probabilities(machine)
     kind = _prediction_kind(machine)
-    if isinstance(machine, Dual) and not is_approximate(machine):
+    if has_cells(machine):
+        place, vectors = support_of_cells(machine)
+        truth = np.zeros(sum(int(np.count_nonzero(one.cell.is_home)) for one in machine.approximation_.cells))
+        training = _training(machine, kind, truth, vectors, place)
+        model = model_of_cells(training, machine)
+    elif isinstance(machine, Dual) and not is_approximate(machine):
         rows = np.asarray(machine._rows, dtype=np.int64)
         place = np.searchsorted(rows, machine.support_)
         order = np.argsort(place)

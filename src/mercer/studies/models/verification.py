@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates import Certificate, Evaluation, QuadraticEvidence, recompute
+from mercer.certificates import Certificate
 from mercer.data import (
     Data,
     Result,
@@ -28,12 +28,14 @@ from mercer.data import (
 )
 from mercer.gram import BlockBackend, Gram
 from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, calibration_inputs, cross_fitted
-from mercer.problems import Problems, c_svc_each, half_width
+from mercer.problems import Problems, c_svc_each
 from mercer.solvers import Control, Limits, in_time
 from mercer.solvers.paths import LooPass
-from mercer.specs import ApproximateSpec, ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
-from mercer.studies.models.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
-from mercer.studies.models.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part
+from mercer.specs import ApproximateSpec, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
+from mercer.studies.models.cell_checks import check_cells
+from mercer.studies.models.claim_checks import recomputed
+from mercer.studies.models.dual_checks import check_dual
+from mercer.studies.models.model import Model, combined, grouped, grouped_parts, used_part
 from mercer.studies.models.of_machine import NO_TABLE
 from mercer.studies.models.row_reader import are_same_rows
 from mercer.studies.tables.encoding import TableEncoder
@@ -121,14 +123,22 @@ def verify(model: Model, table: Any) -> Verification:
     data, truth = model.training_rows(table, part), model.prediction_kind.truth(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
     engine = Gram(model.kernel, data)  # used only for its rounding bounds, not for its values
-    problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
     findings, recomputed_parts = model.encoder.disagreements(part) + _check_support(model, data), []
     findings += model.kernel.disagreements(data, model.training.sample_weight)
+    if model.cells is not None:
+        try:
+            certificate, of_cells = check_cells(model, gram, engine, truth)
+        except ValueError as error:
+            if "not finite" in str(error):
+                raise
+            return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
+        return Verification(True, model.certificate, certificate, tuple(dict.fromkeys(findings + of_cells)))
+    problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
     for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
         views = gram.restrict(rows), engine.restrict(rows)
         try:
             if isinstance(model.machine_spec, QuadraticSpec):
-                certificate, part_findings = _check_dual(model, model.machine_spec, parts, rows, targets, truth, *views)
+                certificate, part_findings = check_dual(model, model.machine_spec, parts, rows, targets, truth, *views)
             else:
                 weights, point = model.row_weights(truth, rows, targets), model.point(parts, rows)
                 certificate, part_findings = recomputed(
@@ -146,60 +156,6 @@ def verify(model: Model, table: Any) -> Verification:
         findings.append(f"the offset is {kind.offset:.9g} in the file, and that of the machine is another one")
     findings += _check_calibration(model, truth, engine)
     return Verification(True, model.certificate, combined(recomputed_parts), tuple(dict.fromkeys(findings)))
-
-
-def _check_dual(
-    model: Model,
-    machine_spec: QuadraticSpec,
-    parts: tuple[Part, ...],
-    rows: IndexArray,
-    targets: FloatArray,
-    truth: npt.NDArray[Any],
-    view: Gram,
-    values_of: Gram,
-) -> tuple[Certificate, list[str]]:
-    """Return the certificate of the solution of a box-constrained problem, and a sentence for each disagreement."""
-    findings, stored = [], parts[0]
-    penalties = model.training.penalties(machine_spec.C, truth)
-    problem = machine_spec.problem(targets, penalties[rows], view)
-    if machine_spec.is_whole:
-        beta = model.point(parts, rows).beta.ravel()
-    else:
-        place = np.full(truth.size, -1)
-        place[rows] = np.arange(rows.size)
-        support = place[model.support_rows[stored.support]]
-        if (support < 0).any():
-            findings.append("a machine has support vectors of classes that it does not separate")
-        beta = point_of(problem, support[support >= 0], stored.beta[support >= 0])
-    if problem.rows is not None:
-        view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
-    evaluation = recompute(problem, view, beta)
-    slack = Slack.of_point(problem, evaluation, values_of, beta)
-    best = evaluation.bias
-    for part in parts:
-        if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT + slack.rounding):
-            continue
-        # A fit that was stopped early may have only an approximate bias, and its certificate is computed with that.
-        # Without a bias in the machine, the objective does not depend on it.
-        fixed = machine_spec.is_whole or not problem.n_groups
-        rough = None if fixed else recompute(problem, view, beta, part.bias)
-        if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
-            findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
-        evaluation = rough or evaluation
-    evidence = QuadraticEvidence.of(problem, view, beta, convex=view.is_convex)
-    eased = replace(
-        evaluation,
-        violation=max(0.0, evaluation.violation - slack.rounding),
-        excess=evaluation.excess - slack.rounding,
-        primal=evaluation.primal - slack.gap,
-        rounding=0.5 * slack.rounding,
-    )
-    certificate = recertified(stored.certificate, evidence, evaluation, eased)
-    findings += disagreements(stored.certificate, certificate, slack)
-    findings += _check_width(stored, evaluation, slack)
-    if isinstance(model.prediction_kind, Membership):
-        findings += _check_border(model, model.prediction_kind, stored, evaluation, beta, view, penalties, slack)
-    return certificate, findings
 
 
 def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
@@ -311,52 +267,6 @@ def _difference(one: Map, other: Map, values: FloatArray) -> float:
         replace(one_map, is_bound=False) if isinstance(one_map, Sigmoid) else one_map for one_map in (one, other)
     )
     return float(np.abs(here(at) - there(at)).max())
-
-
-def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str]:
-    """Return a finding if the distance of a machine's two groups differs from the stored width."""
-    if stored.half_width is None:
-        return []
-    half_width_found = half_width(evaluation.multipliers)
-    if abs(half_width_found - stored.half_width) <= slack.rounding + AGREEMENT * max(1.0, abs(half_width_found)):
-        return []
-    return [f"half of a machine's width is {stored.half_width:.9g} in the file and {half_width_found:.9g} recomputed"]
-
-
-def _check_border(
-    model: Model,
-    claimed: Membership,
-    stored: Part,
-    evaluation: Evaluation,
-    beta: FloatArray,
-    gram: Gram,
-    penalties: FloatArray,
-    slack: Slack,
-) -> list[str]:
-    """Return a finding if the offset of a one-class machine, or its number of rows outside, differs from the claim."""
-    lengths = gram.diag()
-    size = float(np.abs(lengths).max(initial=0.0)) + abs(claimed.offset)
-    room = 4.0 * slack.rounding + AGREEMENT * max(1.0, size)
-    bias = stored.bias + stored.certificate.kkt_violation + 2.0 * stored.certificate.decision_error
-    scores, expected, norm = evaluation.values, -bias, claimed.squared_norm
-    if claimed.length is not None and not np.allclose(lengths, claimed.length, rtol=AGREEMENT, atol=AGREEMENT):
-        return [f"k(x, x) of all training rows is {claimed.length:.9g} in the file, and differs from it"]
-    if norm is not None:
-        scores = 2.0 * evaluation.values - lengths - norm
-        expected = -(norm + 2.0 * bias)
-        offset = float(beta @ lengths) - 2.0 * evaluation.dual
-        if not abs(norm - offset) <= room + 2.0 * slack.dual:
-            return [f"the squared norm of the centre is {norm:.9g} in the file and {offset:.9g} recomputed"]
-    if isinstance(model.machine_spec, ForOneClassSVM) and model.machine_spec.contamination > 0.0:
-        outside, allowed = (
-            float(penalties[scores < claimed.offset - room].sum()),
-            model.machine_spec.contamination * float(penalties.sum()),
-        )
-        if outside > allowed * (1.0 + AGREEMENT):
-            return [f"{outside:g} training rows by weight are outside, and no more than {allowed:g} should be"]
-    elif not abs(claimed.offset - expected) <= room:
-        return [f"the offset is {claimed.offset:.9g} in the file and {expected:.9g} recomputed"]
-    return []
 
 
 def _another_table(model: Model, table: Table) -> str:
