@@ -13,10 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from mercer import SVC, SVR, Cells, KernelSearchCV, OneClassSVM, leave_one_out
+from mercer import (
+    SVC,
+    SVR,
+    Cells,
+    KernelSearchCV,
+    OneClassSVM,
+    as_model,
+    leave_one_out,
+    load_model,
+    save_model,
+)
 from mercer.approximate import CellsMachine, Task, way_of
 from mercer.approximate.cell_size import chosen_size
-from mercer.approximate.median_tree import MedianTree, grow, middle
+from mercer.approximate.median_tree import grow, middle
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
 from mercer.data import as_data
@@ -26,6 +36,7 @@ from mercer.model_selection.rows_learnt import sealed_rows_learnt
 from mercer.multiclass.training import class_scores, winners
 from mercer.solvers import Control
 from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
+from mercer.studies.models import verify
 
 TIGHT = Limits(tol=1e-6)
 
@@ -103,15 +114,6 @@ def test_cuts_do_not_depend_on_the_offset_or_the_unit_of_columns(offset: float) 
              for scale in (1.0, 2.0**40)]  # fmt: skip
     assert sizes[0] == sizes[1]
     assert len(sizes[0]) == 8
-
-
-def test_a_tree_is_restored_from_its_arrays() -> None:
-    X = as_data(np.random.default_rng(2).standard_normal((300, 3)))
-    tree, _ = grow(RBF(gamma=1.0), X, 50, n_jobs=1)
-    restored = MedianTree.of_arrays(RBF(gamma=1.0), tree.to_arrays())
-    assert np.array_equal(restored.cells_of(X), tree.cells_of(X))
-    single, _ = grow(RBF(gamma=1.0), X, 300, n_jobs=1)
-    assert not MedianTree.of_arrays(RBF(gamma=1.0), single.to_arrays()).cells_of(X).any()
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -248,8 +250,7 @@ def test_strings_are_divided_by_their_kernel() -> None:
     machine = trained(task_of(rows, y, ForSVC(C=1.0), kernel), cell_rows=50)
     assert machine.tree.n_cells == 4
     assert ((machine.values(as_rows(kernel, rows))[:, 0] > 0.0) == y).mean() > 0.9
-    restored = MedianTree.of_arrays(machine.kernel, machine.tree.to_arrays())
-    assert np.array_equal(restored.cells_of(as_rows(kernel, rows)), machine.tree.cells_of(as_rows(kernel, rows)))
+    assert as_rows(kernel, [rows[i] for i in machine.tree.rows]).n == machine.tree.pivots.n
 
 
 def test_a_stopped_fit_answers_for_every_row_and_names_what_is_unfinished() -> None:
@@ -382,3 +383,87 @@ def test_sealed_rows_in_a_cell_are_found() -> None:
     assert sealed_rows_learnt(machine, X, np.arange(150), np.arange(150, 200)) == 50
     machine = SVC(approximation=Cells(cell_rows=60)).fit(X[:150], y[:150])
     assert sealed_rows_learnt(machine, X, np.arange(150), np.arange(150, 200)) == 0
+
+
+def stored(machine: Any, X: Any, y: Any, folder: Any, weights: Any = None) -> Any:
+    """The model of a file, whose decision values are those of the machine to the bit."""
+    save_model(folder / "m.mercer", as_model(machine, X, y, weights))
+    model = load_model(folder / "m.mercer")
+    rows = machine._new_rows(X)
+    assert np.array_equal(model.decision_values(X), machine._values(rows, machine.intercept_))
+    return model
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_a_model_file_of_cells_gives_the_same_bits_and_is_verified(n_classes: int, scheme: str, tmp_path: Any) -> None:
+    X, y = classes(250, n_classes, p=3)
+    X[y == 2] += 20.0  # some cells have one class or two
+    weights = np.where(np.arange(250) < 9, 0.0, 1.0 + np.arange(250) % 3)
+    machine = SVC(C=5.0, approximation=Cells(cell_rows=50), multi_class=scheme).fit(X, y, weights)
+    model = stored(machine, X, y, tmp_path, weights)
+    columns = {str(j): X[:, j] for j in range(3)} | {"y": y}
+    verification = verify(model, columns)
+    assert verification.findings == ()
+    assert verification.recomputed.exact_dual == pytest.approx(machine.certificate_.exact_dual, rel=1e-9)
+    save_model(tmp_path / "alone.mercer", machine)
+    assert np.array_equal(load_model(tmp_path / "alone.mercer").predict(X), machine.predict(X))
+
+
+def test_false_claims_of_cells_in_a_model_file_are_found(tmp_path: Any) -> None:
+    X, y = classes(200, 3, p=3)
+    machine = SVC(C=5.0, approximation=Cells(cell_rows=50)).fit(X, y)
+    model, columns = stored(machine, X, y, tmp_path), {str(j): X[:, j] for j in range(3)} | {"y": y}
+    cells, parts = model.cells, model.parts
+    bound = replace(cells.certificate, exact_dual=1.01 * cells.certificate.exact_dual)
+    other = replace(parts[0], beta=0.9 * parts[0].beta)
+    forged = {
+        "the lower bound of the exact objective is": replace(model, cells=replace(cells, certificate=bound)),
+        "the tree sends": replace(model, cells=replace(cells, thresholds=cells.thresholds + 0.5)),
+        "the dual objective is": replace(model, parts=(other, *parts[1:])),
+        "a bias is": replace(model, parts=(replace(parts[0], bias=parts[0].bias + 0.1), *parts[1:])),
+    }
+    for message, false in forged.items():
+        assert any(finding.startswith(message) for finding in verify(false, columns).findings), message
+
+
+def test_a_single_sum_is_asked_of_cells_in_vain(tmp_path: Any) -> None:
+    X, y = classes(100)
+    model = stored(SVC(approximation=Cells(cell_rows=50)).fit(X, y), X, y, tmp_path)
+    with pytest.raises(ValueError, match="needs a model that is one sum over support vectors"):
+        _ = model.machines
+
+
+@pytest.mark.parametrize("way", [Cells(cell_rows=10_000), "cells"])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_cells_larger_than_the_table_are_the_exact_machine(n: int, way: Any) -> None:
+    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 2
+    machine, exact = SVC(approximation=way).fit(X, y), SVC().fit(X, y)
+    assert np.array_equal(machine.decision_function(X), exact.decision_function(X))
+
+
+def test_cells_of_one_row_answer_its_class() -> None:
+    X, y = np.random.default_rng(0).standard_normal((40, 2)), np.arange(40) % 3
+    machine = SVC(approximation=Cells(cell_rows=1, overlap=0.0)).fit(X, y)
+    assert machine.score(X, y) == 1.0
+
+
+def test_rare_classes_duplicates_and_constant_columns_have_right_answers() -> None:
+    random = np.random.default_rng(1)
+    X = np.column_stack([random.standard_normal((600, 2)), np.full(600, 3.0)])
+    X[300:] = X[:300]  # every row twice
+    y = np.zeros(600, dtype=int)
+    y[[7, 307]] = 1  # a class of one row and its copy
+    y[X[:, 0] > 1.5] = 2
+    machine = SVC(C=100.0, gamma=3.0, approximation=Cells(cell_rows=100)).fit(X, y)
+    assert machine.score(X, y) == pytest.approx(SVC(C=100.0, gamma=3.0).fit(X, y).score(X, y), abs=0.01)
+    assert machine.certificate_.status == Status.OPTIMAL
+
+
+def test_a_row_of_weight_0_is_as_if_it_were_not_there() -> None:
+    X, y = classes(300)
+    weights = np.where(np.arange(300) % 4 == 1, 0.0, 1.0)
+    way = Cells(cell_rows=60)
+    one = SVC(approximation=way, gamma=1.0).fit(X, y, weights)
+    other = SVC(approximation=way, gamma=1.0).fit(X[weights > 0.0], y[weights > 0.0])
+    assert np.allclose(one.decision_function(X), other.decision_function(X), atol=1e-9)

@@ -22,6 +22,7 @@ that names the remedy.
 from mercer.approximate.cell_machine import Columns
 from mercer.approximate.cells import Cells, CellsMachine
 from mercer.approximate.choice import AUTO, Choice, choose
+from mercer.approximate.cross_fitting import values_without_folds
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.median_tree import MedianTree, kernel_of_cuts
 from mercer.approximate.task import MachineTask, Task
@@ -44,5 +45,6 @@ __all__ = [
     "Way",
     "choose",
     "kernel_of_cuts",
+    "values_without_folds",
     "way_of",
 ]

@@ -6,9 +6,10 @@ import math
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from mercer._typing import FloatArray
-from mercer.approximate import AUTO, ApproximateMachine, Choice, Expansion, Task, Way, choose, way_of
+from mercer.approximate import (
+    AUTO,
+    ApproximateMachine,
+    Choice,
+    Expansion,
+    Task,
+    Way,
+    choose,
+    values_without_folds,
+    way_of,
+)
 from mercer.approximate.choice import FEWEST_ROWS
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
@@ -171,7 +182,7 @@ class Approximates(DualMachine):
             machine = replace(machine, certificate=machine.certificate.chosen(self.choice_.reason))  # type: ignore[type-var]
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        self.approximation_, self.kernel_ = machine, task.kernel
+        self.approximation_, self.kernel_, self._trained_way = machine, task.kernel, way
         self.shape_fit_ = task.data.shape
         certificate = machine.certificate
         self.fit_status_ = 0 if certificate.status is Status.OPTIMAL else 1
@@ -319,22 +330,17 @@ class ApproximatesClasses(Approximates, MarginClassifier):
         self.calibration_values_ = FOLDS
         self.calibration_reason_ = "an approximate machine has no solution from which single rows could be left out"
         folds = labels.folds
+        if task.n < task.data.n and not task.kernel.takes_values:
+            # A model file has the rows of positive weight alone; verification repeats the same operations on them.
+            task = replace(task, data=task.data.rows(task.rows), rows=np.arange(task.n))
 
-        def without_folds(check: Callable[[], None]) -> FloatArray:
-            values = np.empty((task.n, task.n_machines))
-            several = np.unique(folds).tolist()
-            for place, fold in enumerate(several):
-                check()
-                inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-                left = control.after(time.perf_counter() - began, 0)
-                if left.limits.max_seconds is not None:
-                    left = left.with_limits(
-                        replace(left.limits, max_seconds=left.limits.max_seconds / (len(several) - place))
-                    )
-                machine = way.train(task.of_rows(outside), left)
-                values[inside] = machine.values(task.data.rows(task.rows[inside]), self.n_jobs)
-            return values
+        def left(n_folds: int) -> Control:
+            rest = control.after(time.perf_counter() - began, 0)
+            if rest.limits.max_seconds is None:
+                return rest
+            return rest.with_limits(replace(rest.limits, max_seconds=rest.limits.max_seconds / n_folds))
 
+        without_folds = partial(values_without_folds, way, task, folds, left)
         raw = self._left_out_in_time(without_folds, control.limits.max_seconds, began)
         if raw is not None:
             self._calibrate(raw, labels, self.multi_class)

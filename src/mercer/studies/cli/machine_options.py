@@ -27,20 +27,26 @@ class _Penalty(click.ParamType):
 
 
 class _Approximation(click.ParamType):
-    """The name of a way to approximate a machine, or a number of landmarks."""
+    """The name of a way to approximate a machine, with a number of landmarks or of rows in a cell."""
 
-    name = "landmarks|auto|number"
+    name = "landmarks[:n]|cells[:rows]|auto|n"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name, or landmarks of this number."""
-        if value in ("landmarks", "auto"):
+        """Return the name, or landmarks or cells of this number."""
+        if value in ("landmarks", "cells", "auto") or not isinstance(value, str):
             return value
-        from mercer import Landmarks
+        from mercer import Cells, Landmarks
 
+        name, _, number = value.rpartition(":")
         try:
-            return Landmarks(int(value)) if isinstance(value, str) else value
-        except ValueError:
-            self.fail(f"{value!r} is neither landmarks nor auto nor a number of landmarks >= 1.", param, ctx)
+            return {"": Landmarks, "landmarks": Landmarks, "cells": Cells}[name](int(number))
+        except (ValueError, KeyError):
+            self.fail(
+                f"{value!r} is none of landmarks, cells, auto, a number of landmarks >= 1 such as 500 or "
+                "landmarks:500, and a number of rows in a cell >= 1 such as cells:5000.",
+                param,
+                ctx,
+            )
 
 
 _OPTIONS = (
@@ -166,8 +172,10 @@ _OPTIONS = (
     click.option(
         "--approximation",
         type=_Approximation(),
-        help="Of svc, svr and one-class: train an approximate machine, a sum over landmarks (1000, or this number of "
-        "them), and say how far it is from the exact machine. auto chooses by a pilot whether it is exact.",
+        help="Of svc, svr and one-class: train an approximate machine. landmarks is a sum over 1000 rows, or over this "
+        "number of them, and says how far it is from the exact machine. cells divides the rows into cells of "
+        "neighbours, of at most this number of rows, each with an exact machine. auto chooses by a pilot whether it is "
+        "exact.",
     ),
     class_weight_option,
     cost_option,

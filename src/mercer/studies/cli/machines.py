@@ -101,10 +101,7 @@ MACHINES = {
         _CLASSES,
         ("C", "approximation", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights"),
         _named("multi_class", "ovo", "ovr", "joint"),
-        (
-            *((("multi_class", "joint"), (option, None)) for option in ("probability", "cost", "approximation")),
-            *((("approximation", None), (option, None)) for option in ("probability", "cost")),
-        ),
+        tuple((("multi_class", "joint"), (option, None)) for option in ("probability", "cost", "approximation")),
     ),
     "nu-svc": Machine(
         "NuSVC",

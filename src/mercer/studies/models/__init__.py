@@ -11,6 +11,7 @@ from mercer.data.files import open_own as open_own
 from mercer.studies.files.output_folder import check_folder as check_folder
 from mercer.studies.files.output_folder import writable_folder as writable_folder
 from mercer.studies.models.archive import is_model_start as is_model_start
+from mercer.studies.models.cell_layout import CellLayout as CellLayout
 from mercer.studies.models.explanation import MIN_REFERENCE as MIN_REFERENCE
 from mercer.studies.models.explanation import Explanation as Explanation
 from mercer.studies.models.explanation import explain as explain

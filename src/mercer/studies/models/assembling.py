@@ -14,7 +14,7 @@ from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, Quantil
 from mercer.kernels import Kernel
 from mercer.multiclass import SCHEMES
 from mercer.studies.models.cell_layout import layout_of
-from mercer.studies.models.fitted_state import Other, Trained, is_approximate
+from mercer.studies.models.fitted_state import Other, Trained, calibration_of, is_approximate
 from mercer.studies.models.model import Model, Part
 from mercer.studies.models.training_set import TrainingSet
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, class_codes
@@ -81,6 +81,7 @@ def model_of_other(
     return replace(
         of_it.assembled(state.machine_spec, state.kernel, used_rows, vectors, parts, state.class_weight, sample_weight),
         calibration=state.calibration,
+        way=state.way,
     )
 
 
@@ -97,7 +98,8 @@ def model_of_cells(training: TrainingSet, machine: Any, sample_weight: npt.NDArr
     model = replace(training, prediction_kind=kind).assembled(
         machine.spec_, machine.kernel_, used, training.vectors(used), parts, class_weight, sample_weight
     )
-    return replace(model, cells=layout, calibration=getattr(machine, "calibration_", None))
+    calibration, way = calibration_of(machine)
+    return replace(model, cells=layout, calibration=calibration, way=way)
 
 
 def support_of_cells(machine: Any) -> tuple[npt.NDArray[np.int64], Data]:

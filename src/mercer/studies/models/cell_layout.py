@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,6 @@ from mercer.studies.models.archive import CELL_ARRAYS
 from mercer.studies.models.claims import claim_dict, read_claim
 from mercer.studies.models.refusals import check_vector, refuse
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind
-
-if TYPE_CHECKING:
-    from mercer.studies.models.model import Model, Part
 
 _SUMS = ("status", "primal", "dual", "gap", "kkt_violation")  # fields that follow from the machines of the cells
 _AGREEMENT = 1e-9  # relative difference of these fields
@@ -145,7 +143,7 @@ class CellLayout:
             refuse("it should hold the class of each support vector")
         return layout
 
-    def check_claim(self, parts: tuple[Part, ...]) -> None:
+    def check_claim(self, parts: Sequence[Any]) -> None:
         """Refuse a certificate of all cells that is not the sum of the certificates of the cells."""
         stated: Any = self.certificate
         if not parts:
@@ -233,7 +231,7 @@ def layout_of(machine: CellsMachine, n_classes: int) -> tuple[IndexArray, CellLa
     return used, layout, parts
 
 
-def model_of_cell(model: Model, cell: int) -> Model | None:
+def model_of_cell(model: Any, cell: int) -> Any:
     """Return the exact model of the rows of one cell; None if these have one class.
 
     Its training rows are positions among those of the model.
@@ -273,7 +271,7 @@ def model_of_cell(model: Model, cell: int) -> Model | None:
     )
 
 
-def values_of_cells(model: Model, data: Data) -> FloatArray:
+def values_of_cells(model: Any, data: Data) -> FloatArray:
     """Return the decision values of rows, each by the machines of its cell, (n, n_machines)."""
     layout, kind = model.cells, model.prediction_kind
     assert layout is not None

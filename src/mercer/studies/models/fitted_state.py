@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.approximate import CellsMachine, Expansion
+from mercer.approximate import CellsMachine, Expansion, Way
 from mercer.data import Data, Precomputed, as_data
 from mercer.estimators import (
     GradientKernelSVC,
@@ -72,6 +72,8 @@ class Trained:
         Dual coefficients of the training rows of positive weight, of linear machines that have them.
     calibration : Calibration or None
         The map from decision values to probabilities, of an approximate machine.
+    way : Way or None
+        How an approximate machine with such a map was trained.
     """
 
     machine_spec: MachineSpec
@@ -84,6 +86,7 @@ class Trained:
     scheme: str
     duals: FloatArray | None = None
     calibration: Calibration | None = None
+    way: Way | None = None
 
 
 def trained(machine: Other) -> Trained:
@@ -161,7 +164,14 @@ def _of_expansion(machine: Any) -> Trained:
     spec, vectors, rows = approximate_spec(machine.spec_), fitted.support.rows(order), fitted.places[order]
     certificates = tuple(fitted.certificate.parts or (fitted.certificate,))
     state = _trained(machine, spec, machine.kernel_, vectors, rows, point, certificates)
-    return replace(state, duals=fitted.duals.toarray(), calibration=getattr(machine, "calibration_", None))
+    calibration, way = calibration_of(machine)
+    return replace(state, duals=fitted.duals.toarray(), calibration=calibration, way=way)
+
+
+def calibration_of(machine: Any) -> tuple[Calibration | None, Way | None]:
+    """Return the map to probabilities of an approximate machine, and how it was trained; None and None without."""
+    calibration = getattr(machine, "calibration_", None)
+    return calibration, None if calibration is None else machine._trained_way
 
 
 def _of_network(machine: RBFNetworkClassifier) -> Trained:

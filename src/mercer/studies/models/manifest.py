@@ -11,15 +11,12 @@ import numpy as np
 from scipy import sparse
 
 from mercer._version import __version__
+from mercer.approximate import WAYS, Way
 from mercer.data import CSR, Data, Limits, Reading, Vectors, as_data, check_choice
 from mercer.kernels import Kernel, from_dict, plain_rows, read_rows
 from mercer.model_selection import Seal
 from mercer.multiclass import FITTED_ON, JOINT, SCHEMES, Calibration
-<<<<<<< HEAD
-from mercer.specs import ForSVC, ForSVR, MachineSpec
-=======
-from mercer.specs import ForOneClassSVM, ForSVC, ForSVR, MachineSpec
->>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
+from mercer.specs import ApproximateSpec, ForOneClassSVM, ForSVC, ForSVR, MachineSpec
 from mercer.specs import from_dict as from_recipe
 from mercer.studies.models.archive import ARRAYS, CELL_ARRAYS, DTYPES, FORMAT, MANIFEST, SPARSE_ONLY, read_array
 from mercer.studies.models.calibrations import calibration_dict, read_calibration
@@ -108,6 +105,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         **({} if model.training.n_streamed is None else {"n_streamed": model.training.n_streamed}),
         **({} if model.costs is None else {"costs": model.costs.tolist()}),
         **({} if model.cells is None else {"cells": model.cells.entry()}),
+        **({} if model.way is None else {"approximation": {"name": model.way.name, **asdict(model.way)}}),
         **({} if isinstance(support, Vectors) else {"support": plain_rows(support)}),
     }
 
@@ -249,6 +247,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         support_vectors=support,
         parts=parts,
         cells=cells,
+        way=_way(manifest, cells),
         training=_training(manifest, arrays, prediction_kind, machine_spec),
         calibration=None
         if manifest["calibration"] is None
@@ -258,12 +257,6 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     )
 
 
-<<<<<<< HEAD
-def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray, support_rows: np.ndarray) -> None:
-    """Refuse a claim that training rows were streamed, unless the model has no training rows but support vectors."""
-    is_possible = not len(rows) if machine_spec.own_vectors is not None else isinstance(machine_spec, (ForSVC, ForSVR))
-    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or not is_possible or len(rows) != len(support_rows):
-=======
 def _cells(
     manifest: dict[str, Any],
     arrays: dict[str, np.ndarray],
@@ -280,15 +273,34 @@ def _cells(
     is_joint = isinstance(prediction_kind, Classes) and prediction_kind.scheme not in SCHEMES
     if not isinstance(machine_spec, ForSVC | ForSVR | ForOneClassSVM) or is_joint:
         refuse(f"it has cells, which a {machine_spec.machine} does not have")
+    if "n_streamed" in manifest:
+        refuse("it has cells, and rows that were streamed from a file")
     if names != CELL_ARRAYS.keys():
         refuse("it has cells, and lacks arrays of them")
     return CellLayout.of_file(manifest["cells"], arrays, prediction_kind, machine_spec, n_support)
 
 
-def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray) -> None:
-    """Refuse a claim that training rows were streamed, which is for machines that do not keep training rows."""
-    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or len(rows) or machine_spec.own_vectors is None:
->>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
+def _way(manifest: dict[str, Any], cells: CellLayout | None) -> Way | None:
+    """Return how an approximate machine with probabilities was trained."""
+    is_approximate = cells is not None or isinstance(from_recipe(manifest["machine"]), ApproximateSpec)
+    if not is_approximate or manifest["calibration"] is None:
+        if "approximation" in manifest:
+            refuse("it says how its machine was approximated, which is for approximate machines with probabilities")
+        return None
+    parameters = dict(manifest["approximation"])
+    name = parameters.pop("name")
+    if name not in WAYS:
+        refuse(f"its machine was approximated by {name!r}, which is not known")
+    try:
+        return WAYS[name](**parameters)
+    except (TypeError, ValueError) as error:
+        refuse(f"its approximation is invalid: {error}")
+
+
+def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray, support_rows: np.ndarray) -> None:
+    """Refuse a claim that training rows were streamed, unless the model has no training rows but support vectors."""
+    is_possible = not len(rows) if machine_spec.own_vectors is not None else isinstance(machine_spec, (ForSVC, ForSVR))
+    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or not is_possible or len(rows) != len(support_rows):
         refuse(f"its number of streamed training rows is {n_rows!r}, which does not fit its machine and its rows")
 
 

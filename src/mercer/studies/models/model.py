@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from mercer.approximate import Way
 from mercer.certificates import Certificate, combine
 from mercer.data import (
     Data,
@@ -157,15 +158,14 @@ class Model(Result, Predictor):
     costs : ndarray of float64 of shape (n_classes, n_classes) or None
         Cost of predicting each class (second axis) for rows of each class (first axis). The prediction is then the
         class with the least expected cost, by the model's probabilities. None: the class with the largest score.
-<<<<<<< HEAD
     choice : str
         Why the machine is exact, if ``approximation="auto"`` chose so. It is not in model files. That of an approximate
         machine is in its certificate.
-=======
     cells : CellLayout or None
         Which parts belong to which cell, if the machine was approximated by cells. The parts are then those of all
         cells, cell after cell, and `support_rows` has the pivots of the tree of cells, too.
->>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
+    way : Way or None
+        How an approximate machine with probabilities was trained, so that `verify` can train it again without a fold.
     """
 
     encoder: TableEncoder | RowReader
@@ -180,11 +180,9 @@ class Model(Result, Predictor):
     seal: Seal | None = None
     reading: Reading = field(default_factory=Reading)
     costs: npt.NDArray[np.float64] | None = None
-<<<<<<< HEAD
     choice: str = ""
-=======
     cells: CellLayout | None = None
->>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
+    way: Way | None = None
 
     @property
     def target(self) -> str | None:
@@ -391,13 +389,8 @@ class Model(Result, Predictor):
             If the table has categories or sparse features that no training row has.
         """
         self._warn_of_unseen(table)
-<<<<<<< HEAD
         data = self.encoded(table)
-        if not self.machine_spec.is_sum or self.costs is not None:
-=======
-        data = self._encoded(table)
         if not self.machine_spec.is_sum or self.costs is not None or self.cells is not None:
->>>>>>> cd9799a2 (Keep machines of cells in model files, with their tree and every cell's certificate, and verify them again)
             return self._answers(self._values(data), data)[0]
         prediction = self.prediction_kind.predict(self.kernel, data, *self._machines_by_class)
         return self.prediction_kind.answers(self._scores(data)) if prediction is None else prediction

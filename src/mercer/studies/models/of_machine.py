@@ -62,9 +62,9 @@ def model_of_machine(machine: Any) -> Model:
     check_probabilities(machine)
     kind = _prediction_kind(machine)
     if has_cells(machine):
-        place, vectors = support_of_cells(machine)
-        truth = np.zeros(sum(int(np.count_nonzero(one.cell.is_home)) for one in machine.approximation_.cells))
-        training = _training(machine, kind, truth, vectors, place)
+        at, vectors = support_of_cells(machine)
+        n = sum(int(np.count_nonzero(one.cell.is_home)) for one in machine.approximation_.cells)
+        training = _training(machine, kind, np.zeros(n), vectors, at)
         model = model_of_cells(training, machine)
     elif isinstance(machine, Dual) and not is_approximate(machine):
         rows = np.asarray(machine._rows, dtype=np.int64)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.approximate import Task, Way, values_without_folds
 from mercer.certificates import Certificate
 from mercer.data import (
     Data,
@@ -27,7 +28,17 @@ from mercer.data import (
     row_hashes,
 )
 from mercer.gram import BlockBackend, Gram
-from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, calibration_inputs, cross_fitted
+from mercer.multiclass import (
+    FITTED_ON,
+    FOLDS,
+    Isotonic,
+    Map,
+    Sigmoid,
+    calibrate,
+    calibration_inputs,
+    cross_fitted,
+    fold_numbers,
+)
 from mercer.problems import Problems, c_svc_each
 from mercer.solvers import Control, Limits, in_time
 from mercer.solvers.paths import LooPass
@@ -127,12 +138,13 @@ def verify(model: Model, table: Any) -> Verification:
     findings += model.kernel.disagreements(data, model.training.sample_weight)
     if model.cells is not None:
         try:
-            certificate, of_cells = check_cells(model, gram, engine, truth)
+            of_all, of_cells = check_cells(model, gram, engine, truth)
         except ValueError as error:
             if "not finite" in str(error):
                 raise
             return Verification(True, model.certificate, None, (f"there is no such machine of these rows: {error}",))
-        return Verification(True, model.certificate, certificate, tuple(dict.fromkeys(findings + of_cells)))
+        findings += of_cells + _check_calibration(model, truth, engine)
+        return Verification(True, model.certificate, of_all, tuple(dict.fromkeys(findings)))
     problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
     for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
         views = gram.restrict(rows), engine.restrict(rows)
@@ -224,6 +236,8 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
     assert isinstance(model.prediction_kind, Classes)
     assert model.calibration is not None
     folds = model.calibration.folds
+    if model.way is not None:
+        return _approximate_without_folds(model, model.way, truth, engine, check)
     tolerance = "tol_gap" if isinstance(machine_spec, LinearSpec) else "tol"
     control = Control(Limits(tol=max(getattr(part.certificate, tolerance) for part in model.parts)))
     if isinstance(machine_spec, LinearSpec):
@@ -251,6 +265,36 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
         folds=folds,
         check=check,
     ).raw
+
+
+def _approximate_without_folds(
+    model: Model, way: Way, truth: npt.NDArray[Any], engine: Gram, check: Callable[[], None]
+) -> FloatArray:
+    """Return the decision values of each row by approximate machines trained without its fold."""
+    spec, training, kind = model.machine_spec, model.training, cast(Classes, model.prediction_kind)
+    exact = spec.exact if isinstance(spec, ApproximateSpec) else cast(QuadraticSpec, spec)
+    by_class = np.ones(truth.size) if training.class_weight is None else training.class_weight[truth]
+    task = Task(
+        exact,
+        model.kernel,
+        engine.data,
+        np.arange(truth.size),
+        truth,
+        by_class if training.sample_weight is None else by_class * training.sample_weight,
+        len(kind.labels),
+        kind.scheme,
+        penalties=training.penalties(exact.C, truth),
+    )
+    claims = [part.certificate for part in model.parts]
+    limits = Limits(
+        tol=next((one.tol for one in claims if one.tol is not None), 1e-3),
+        tol_gap=next((one.tol_gap for one in claims if one.tol_gap is not None), None),
+    )
+    assert model.calibration is not None
+    folds = model.calibration.folds
+    if folds is None:
+        folds = fold_numbers(truth, len(kind.labels))
+    return values_without_folds(way, task, folds, lambda _: Control(limits), check)
 
 
 def _weights_of_task(model: Model, truth: npt.NDArray[Any], rows: IndexArray, targets: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import math
 
 from mercer.certificates import LARGE_GAP, ApproximateCertificate, Certificate, Status
 from mercer.specs import MachineSpec, QuadraticSpec
-from mercer.studies.models import Model
+from mercer.studies.models import CellLayout, Model
 from mercer.studies.report.numbers import count, percent, small
 
 ROUNDING = 1e-12
@@ -17,6 +17,8 @@ def support(model: Model) -> str:
     """How many of the training rows are support vectors, each counted once, or what the machine has instead."""
     if not isinstance(model.machine_spec, QuadraticSpec):
         return _stored_certificate(model)
+    if model.cells is not None:
+        return _support_of_cells(model, model.cells)
     n, n_rows = len(model.support_rows), model.training.n_rows
     of_what, n_support = "", [len(part.support) for part in model.parts]
     if len(n_support) > 1 and not model.machine_spec.is_whole:
@@ -25,6 +27,16 @@ def support(model: Model) -> str:
     rest = n < n_rows and model.certificate.status is Status.OPTIMAL
     others = "; the others could be deleted without changing the machine" if rest else ""
     return f"{n:,} of {n_rows:,} training rows ({percent(n / n_rows)}) are support vectors{of_what}{others}."
+
+
+def _support_of_cells(model: Model, cells: CellLayout) -> str:
+    """How many training rows are support vectors of machines of cells; a constant cell has none."""
+    used = {row for part in model.parts for row in part.support.tolist()}
+    n_rows = model.training.n_rows
+    constant = sum(cells.kind_of(cell, model.prediction_kind) is None for cell in range(cells.n_cells))
+    same = f", {constant:,} of which have rows of one class only" if constant else ""
+    of_all = f"{len(used):,} of {n_rows:,} training rows ({percent(len(used) / n_rows)})"
+    return f"{of_all} are support vectors in {count(cells.n_cells, 'cell')}{same}."
 
 
 def _range(numbers: list[int]) -> str:
@@ -140,7 +152,7 @@ def is_rounding(certificate: Certificate) -> bool:
 def numbers(model: Model) -> str:
     """The certificate's numbers in a line."""
     certificate = model.certificate
-    if not isinstance(model.machine_spec, QuadraticSpec):
+    if not isinstance(model.machine_spec, QuadraticSpec) or model.cells is not None:
         return _numbers_of_loss(model)
     return (
         f"Certificate: {certificate.status}; duality gap {beyond_rounding(certificate, certificate.gap):.3g} "
@@ -181,6 +193,7 @@ def _numbers_of_loss(model: Model) -> str:
         "to 1/10,000 of it, so that the signs of more weights are proved."
     )
     of_features = " of its own problem on features" if isinstance(certificate, ApproximateCertificate) else ""
+    of_features = " of all cells together" if model.cells is not None else of_features
     return (
         f"Certificate{of_features}: {certificate.status}; duality gap {certificate.gap:.3g} (relative "
         f"{certificate.relative_gap:.3g}{_tolerance(certificate.tol_gap)}){_violated(certificate)}"
