@@ -42,8 +42,8 @@ class _Approximation(click.ParamType):
             return {"": Landmarks, "landmarks": Landmarks, "cells": Cells}[name](int(number))
         except (ValueError, KeyError):
             self.fail(
-                f"{value!r} is none of landmarks, cells, auto, a number of landmarks >= 1 such as 500 or "
-                "landmarks:500, and a number of rows in a cell >= 1 such as cells:5000.",
+                f"{value!r} is not landmarks, cells or auto, nor a number of landmarks >= 1 such as 500 or "
+                "landmarks:500, nor a number of rows in a cell >= 1 such as cells:5000.",
                 param,
                 ctx,
             )

@@ -30,7 +30,7 @@ def support(model: Model) -> str:
 
 
 def _support_of_cells(model: Model, cells: CellLayout) -> str:
-    """How many training rows are support vectors of machines of cells; a constant cell has none."""
+    """How many training rows are support vectors of machines of cells."""
     used = {row for part in model.parts for row in part.support.tolist()}
     n_rows = model.training.n_rows
     constant = sum(cells.kind_of(cell, model.prediction_kind) is None for cell in range(cells.n_cells))
