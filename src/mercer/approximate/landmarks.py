@@ -179,7 +179,9 @@ class _Training:
     ) -> None:
         self.way, self.task, self.gram, self.monitor = way, task, gram, monitor
         self.shared = dict[Any, Any]() if shared is None else shared
-        self.limits, self.is_in_search = monitor.control.limits, shared is not None
+        self.limits = monitor.control.limits
+        # Machines of a search predict, and nothing asks for their distance unless it decides the number of landmarks.
+        self.only_features_count = shared is not None and way.distance is None and not self._nu
         self.machines = list(task.machines(gram))
 
     def forget_features(self) -> None:
@@ -236,11 +238,8 @@ class _Training:
         )
 
     def _improved(self, duals: list[FloatArray]) -> list[FloatArray]:
-        """Return dual coefficients with a larger objective in the exact problem: those after some steps of its solver.
-
-        In a search only the features count, and nothing is improved unless a distance decides their number.
-        """
-        if self.is_in_search and self.way.distance is None:
+        """Return dual coefficients with a larger objective in the exact problem: those after some steps of its solver."""
+        if self.only_features_count:
             return duals
         improved = list[FloatArray]()
         for one, dual in zip(self.machines, duals, strict=True):
@@ -368,8 +367,10 @@ class _Training:
         return asked if self.way.distance is None else min(asked, 0.1 * self.way.distance)
 
     def _distances(self, evidence: ExpansionEvidence) -> list[Distance]:
-        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C."""
+        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C, and in a search."""
         distances = list[Distance]()
+        if self.only_features_count:
+            return [Distance()] * self.task.n_machines
         try:
             if self._nu:
                 evidence.biases[0] = evidence.level(self.gram, self._check_certificate)
