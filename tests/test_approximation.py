@@ -158,6 +158,25 @@ def test_a_machine_is_cloned_pickled_and_refitted():
     assert machine.certificate_.relative_gap < 0.01
 
 
+@pytest.mark.parametrize("weights", [None, "uneven"])
+def test_penalties_continue_the_second_derivatives_of_the_last_one(weights):
+    X, y, f = rings()
+    weights = None if weights is None else np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    for machine, targets in ((SVC(loss="squared_hinge"), y), (SVR(loss="squared_epsilon_insensitive"), f)):
+        machine.set_params(approximation=Landmarks(40), tol_gap=1e-8)
+        shared = {}
+        for C in (0.01, 1.0, 1.0, 100.0, 3.0):
+            machine._shared = shared
+            objective = machine.set_params(C=C).fit(X, targets, weights).certificate_.primal
+            machine._shared = None
+            assert objective == pytest.approx(machine.fit(X, targets, weights).certificate_.primal, rel=1e-7)
+        rows = shared[40, "rows"]
+        assert rows.curvature is not None
+        machine._shared = shared
+        machine.fit(X, targets, np.linspace(0.1, 2.0, 300))  # other weights: nothing is continued
+        assert shared[40, "rows"] is not rows
+
+
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_a_search_shares_features_between_penalties_and_finds_what_separate_fits_find(in_pipeline):
     X, y, _ = rings(400)

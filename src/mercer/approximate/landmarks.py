@@ -188,6 +188,7 @@ class _Training:
         """Release the features of the last machine, before those of a larger one are made."""
         self.shared.pop(self.asked, None)
         self.shared.pop((self.asked, "solutions"), None)
+        self.shared.pop((self.asked, "rows"), None)
 
     def trained(self, n_landmarks: int) -> Expansion:
         """Return the machine with so many landmarks, or fewer if the time is too short."""
@@ -238,7 +239,7 @@ class _Training:
         )
 
     def _improved(self, duals: list[FloatArray]) -> list[FloatArray]:
-        """Return dual coefficients with a larger objective in the exact problem: those after some steps of its solver."""
+        """Return dual coefficients with a larger objective in the exact problem, by some steps of its solver."""
         if self.only_features_count:
             return duals
         improved = list[FloatArray]()
@@ -338,12 +339,24 @@ class _Training:
             self.shared[key] = solutions
             return solved
         classes = [1] if task.n_classes == 2 else list(range(task.n_classes)) or [1]
-        shared = TableRows(table, task.targets.astype(np.float64), task.weights)
+        shared = self._rows(table)
         problems = [
             replace(self._problem(table[:0], task.targets[:0], task.weights[:0], k), rows=shared) for k in classes
         ]
         self.shared[key] = solutions = solve_each(problems, self._control(), starts=starts, n_jobs=task.n_jobs)
         return [_Solved.of(*pair) for pair in zip(problems, solutions, strict=True)]
+
+    def _rows(self, table: Features) -> TableRows:
+        """Return the rows of the features, with what the last penalty has left on them if the weights are the same."""
+        task, key = self.task, (self.asked, "rows")
+        rows: TableRows | None = self.shared.get(key)
+        if rows is None or not (
+            np.array_equal(rows.labels, task.targets) and np.array_equal(rows.weights, task.weights)
+        ):
+            rows = TableRows(table, task.targets.astype(np.float64), task.weights)
+            rows.is_shared = task.n_machines == 1
+            self.shared[key] = rows
+        return rows
 
     def _problem(self, table: Features, labels: Any, weights: FloatArray, positive: int) -> LinearProblem:
         spec = self.task.spec

@@ -130,9 +130,19 @@ class TableRows(LinearRows):
         By default 1.
     squares : ndarray of shape (p,), optional
         The sum of squares of each column, if the caller has computed it.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether problems with several penalties are solved on these rows: they then store the matrix of second
+        derivatives of the last one, which the next one updates.
+    curvature : GramCurvature or None
+        That matrix.
     """
 
     keeps_blocks = True
+    is_shared = False
+    curvature: Any = None
 
     def __init__(
         self,

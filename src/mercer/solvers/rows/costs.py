@@ -60,6 +60,8 @@ def multiplies_only(problem: LinearProblem) -> bool:
         return True
     if not isinstance(problem.rows, TableRows) or problem.l1_ratio > 0.0 or not problem.loss.is_smooth:
         return False
+    if problem.rows.is_shared and problem.loss.power == 2:
+        return False  # other penalties update the matrix
     if not problem.rows.is_sparse:
         return _matrix_time(problem) > max(_LONG, _LIKELY * _dense_products_time(problem))
     return _matrix_time(problem) > _CERTAIN * _products_time(problem)

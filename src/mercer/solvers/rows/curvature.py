@@ -14,7 +14,7 @@ from mercer.gram.factorisation import Check, no_check
 from mercer.gram.rows.newton_pass import can_pass, newton_pass
 from mercer.gram.rows.row_terms import TermValues
 from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_times
-from mercer.gram.rows.table_rows import Block, RowNumbers
+from mercer.gram.rows.table_rows import Block, RowNumbers, TableRows
 from mercer.problems.linear import LinearProblem, Part
 from mercer.problems.smooth_terms import ProximalTerms, SmoothTerms
 from mercer.solvers.rows.lasso import LEVENBERG, minimise_lasso
@@ -69,6 +69,9 @@ class Curvature(ABC):
     n_jobs: int | None
     check: Check = staticmethod(no_check)  # of the last sweep
     gave_up = False  # whether a direction was too slow to find, so that another solver should follow
+
+    def store(self) -> None:  # noqa: B027
+        """Store what the same rows with another penalty can use."""
 
     def sweep(self, w: FloatArray | None, z: RowNumbers, check: Callable[[], None]) -> Sweep:
         """Return the sums at the weights `w`, and collect the second derivatives there.
@@ -166,6 +169,31 @@ class GramCurvature(Curvature):
         self.gram = np.zeros((q, q))
         self.previous: RowNumbers | None = problem.rows.numbers() if terms.is_quadratic else None
         self.is_fresh, self.now, self.moved = True, 0.0, 0.0  # sums of the h_i in the matrix, and of their changes
+        last = problem.rows.curvature if isinstance(problem.rows, TableRows) else None
+        if last is not None and self.previous is not None and self._continues(last):
+            ratio = problem.C / last.problem.C  # the h_i are in proportion to C
+            self.gram, self.previous = ratio * last.gram, ratio * last.previous
+            self.is_fresh, self.now, self.moved = False, ratio * last.now, ratio * last.moved
+
+    def _continues(self, last: GramCurvature) -> bool:
+        """Return whether the matrix of another problem on the same rows differs in its penalty, and in no other way."""
+        one, other = self.problem, last.problem
+        alike = one.positive == other.positive and one.loss == other.loss and one.constant == other.constant
+        ratio = one.C / other.C
+        return (
+            alike
+            and np.array_equal(self.scales, last.scales)
+            and all(
+                np.allclose(ratio * before.charges, now.charges, rtol=1e-9, atol=0.0)
+                for before, now in zip(other.parts(), one.parts(), strict=True)
+            )
+        )
+
+    def store(self) -> None:
+        """Store the matrix for the next penalty, if the rows ask for it."""
+        rows = self.problem.rows
+        if isinstance(rows, TableRows) and rows.is_shared and self.previous is not None:
+            rows.curvature = self
 
     _is_copy = False  # on a worker
 

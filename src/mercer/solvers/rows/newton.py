@@ -395,6 +395,7 @@ class SmoothNewton(LinearSolver):
             last = step.violation
             yield step
         self._stalled = last > tol
+        self.curvature.store()
 
     @property
     def weights(self) -> FloatArray:
