@@ -45,10 +45,11 @@ def kernel_distance(
 
     Notes
     -----
-    The cost is n m kernel values and 8 n m bytes. For inner products (`Linear`, `Bilinear`, ...), kernels of a distance
-    (`RBF`, `Laplacian`, ...), their sums and multiples, also centred, distances are computed from the differences of
-    rows, and keep their digits. For other kernels, if two images nearly coincide, their distance is a difference of
-    large numbers: below about 1e-7 sqrt(k(x, x)) it is only rounding error.
+    The cost is n m kernel values and 8 n m bytes. For inner products (`Linear`, `Bilinear`, ...), kernels of a
+    distance (`RBF`, `Laplacian`, ...), their sums and multiples, also centred, distances are computed from the
+    differences of rows, and keep their digits; but for the absolute differences and chi-squared distances of sparse
+    rows, which are differences of sums over the rows. For other kernels, if two images nearly coincide, their
+    distance is a difference of large numbers: below about 1e-7 sqrt(k(x, x)) it is only rounding error.
 
     References
     ----------
