@@ -344,6 +344,8 @@ def are_same_rows(one: Data, other: Data) -> bool:
         is_comparable = type(one) is type(other) and one.shape == other.shape
         difference = one.float64() - other.float64() if is_comparable else None
         return difference is not None and (not difference.size or not abs(difference).max() > 0.0)
+    if isinstance(one, Precomputed) and isinstance(other, Precomputed):
+        return one.p == other.p and np.array_equal(one.own_columns(), other.own_columns())
     return type(one) is type(other) and one.n == other.n and plain_rows(one) == plain_rows(other)
 
 
