@@ -590,7 +590,11 @@ class _Training:
         n_new = min(outside.n_violators, room - n_support)
         outside.keep_worst(n_new)
         if rows.positions.size + n_new > room:
-            rows = rows.of(np.flatnonzero(is_support))
+            remaining = is_support.copy()
+            if self.task.class_weight is not None:  # a machine without a bias may have support vectors of one class
+                for number in range(self.task.class_weight.size):
+                    remaining[np.flatnonzero(rows.labels == number)[:_OF_A_CLASS]] = True
+            rows = rows.of(np.flatnonzero(remaining))
         return joined([rows, *(self.task.in_memory(*violators[:-1]) for violators in outside.violators)])
 
     def _refuse(self, rows: MemoryRows, n_support: int, n_violators: int, room: int) -> None:
