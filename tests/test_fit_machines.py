@@ -260,3 +260,25 @@ def test_weights_that_cannot_be_are_refused(machine, target, weights, message):
     frame = three_classes(60) if target else three_classes(60).drop(columns="kind")
     with pytest.raises((TableError, ValueError), match=message):
         fit_model(frame, target, machine, sample_weight=weights)
+
+
+@pytest.mark.parametrize("name", ["svc", "svr", "one-class"])
+@pytest.mark.parametrize("way", ["cells:20", "cells", "landmarks:10", "10"])
+def test_an_approximate_machine_is_fitted_predicted_and_verified(run, name, way):
+    table, *target = OF_TASK[MACHINES[name].task]
+    probability = ["--probability"] if name == "svc" else []
+    status, out, err = run(
+        "fit", table, *target, "--machine", name, "--approximation", way, *probability, "--weights", "w", "--out", "m"
+    )
+    assert (status, "The machine is approximate" in out) == (0, True), err
+    status, out, err = run("predict", "m", table, "--explain")
+    assert (status, "probability_" in out) == (0, bool(probability)), err
+    status, out, err = run("verify", "m", table)
+    assert (status, "verified" in out) == (0, True), err
+
+
+@pytest.mark.parametrize("way", ["cells:0", "landmarks:x", "trees", "0"])
+def test_an_unknown_approximation_says_what_there_is(run, way):
+    status, _, err = run("fit", *CLASSES, "--approximation", way, "--out", "m")
+    assert status == 2
+    assert "such as cells:5000" in err

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from mercer.data import Data, Result, Table, TableError, as_data, as_table
+from mercer.studies.models.cell_layout import values_of_cells
 from mercer.studies.models.model import Model
 from mercer.studies.models.row_reader import RowReader
 from mercer.studies.tables import Classes
@@ -204,7 +205,10 @@ def _of_cells(model: Model, table: Table, reference: Table, columns: Collection[
 def _outputs(model: Model, data: Data) -> npt.NDArray[np.float64]:
     """Return what is explained, (n, number of classes), or (n, 1) for two classes and numbers."""
     kind = model.prediction_kind
-    values = model.machine_spec.values(model.kernel, data, model.support_vectors, *model.machines)
+    if model.cells is not None:
+        values = values_of_cells(model, data)
+    else:
+        values = model.machine_spec.values(model.kernel, data, model.support_vectors, *model.machines)
     if isinstance(kind, Classes) and kind.scheme == "ovo" and len(kind.labels) > 2:
         sums = np.zeros((len(values), len(kind.labels)))
         for (one, other), column in zip(kind.sides, values.T, strict=True):
