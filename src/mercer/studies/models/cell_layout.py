@@ -143,8 +143,13 @@ class CellLayout:
             refuse("it should hold the class of each support vector")
         return layout
 
-    def check_claim(self, parts: Sequence[Any]) -> None:
-        """Refuse a certificate of all cells that is not the sum of the certificates of the cells."""
+    def check_parts(self, parts: Sequence[Any], support_rows: IndexArray, kind: PredictionKind) -> None:
+        """Refuse support vectors that are not rows of their cell, and a certificate that is not that of all cells."""
+        edges = self.part_edges(kind)
+        for cell in range(self.n_cells):
+            used = [support_rows[part.support] for part in parts[edges[cell] : edges[cell + 1]]]
+            if not np.isin(np.concatenate([support_rows[:0], *used]), self.rows_of(cell)).all():
+                refuse(f"cell {cell} has support vectors that are not rows of the cell")
         stated: Any = self.certificate
         if not parts:
             good = stated.primal == stated.dual == 0.0

@@ -237,7 +237,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         n_machines = int(cells.part_edges(prediction_kind)[-1])
     parts = tuple(_parts(manifest["parts"], arrays, n_machines, machine_spec, n_support))
     if cells is not None:
-        cells.check_claim(parts)
+        cells.check_parts(parts, support_rows, prediction_kind)
     return Model(
         encoder=encoder,
         prediction_kind=prediction_kind,
