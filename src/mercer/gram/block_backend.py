@@ -20,6 +20,7 @@ from mercer.kernels import Kernel, Precomputed
 _MOST_VALUES = 1 << 21  # 16 MiB of float64
 _LEAST_VALUES = 1 << 10
 _CALL_NANOSECONDS = 4e7
+_PRODUCT_SECONDS = 3e-5  # of a product without kernel values, however few rows there are
 _CHUNKS = 4  # of a call that threads take: a number that does not depend on theirs, so that sums do not either
 _SPARSE_LOSS = 2.0**9  # of squared distances of CSR rows: closer rows are subtracted (mercer.data.vectors)
 _PRODUCT_BYTES = 1 << 28  # of a product without kernel values, if there is no memory limit
@@ -146,7 +147,7 @@ class BlockBackend(Backend):
         n_left = left.n if left_rows is None else left_rows.size
         n_right = right.n if right_rows is None else right_rows.size
         seconds, of_value = self.product_cost
-        if seconds * vectors.shape[1] > of_value * n_left * n_right:
+        if _PRODUCT_SECONDS + seconds * vectors.shape[1] > of_value * n_left * n_right:
             return None
         a, b = _part(left, left_rows, slice(0, n_left)), _part(right, right_rows, slice(0, n_right))
         self._largest = max(self._largest, float(self._kernel.diag(b).max(initial=0.0)))  # as the kernel is one
