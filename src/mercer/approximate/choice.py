@@ -17,7 +17,6 @@ from mercer.approximate.landmarks import DRAW_SECONDS, SUBSET, Landmarks
 from mercer.approximate.task import Task
 from mercer.approximate.way import ApproximateMachine, Way
 from mercer.certificates.status import Status
-from mercer.gram import STATE_ARRAYS
 from mercer.multiclass.training import class_scores, winners
 from mercer.solvers import Control
 from mercer.solvers.forecast import KERNEL_FIT, Forecast, Pilot, forecast, forecast_from, pilot_rows
@@ -41,7 +40,6 @@ _TOLERATED = 0.003  # difference of errors that counts as none
 _FEWEST_OF_CELL = 2000  # rows of a cell, at least, if the time asks for smaller ones than their error does
 _OVERLAPPING = 1.1  # rows of the cells over the rows, for each cut, with the usual overlap
 
-_ROW_BYTES = 8 * STATE_ARRAYS  # bytes of a kernel machine that are in proportion to the rows
 
 _ADAPTS = {"landmarks": "their number adapts to the time", "cells": "single cells are finished in any time"}
 
@@ -228,7 +226,7 @@ class _Pilots:
 
     def _least_bytes(self, peak_bytes: int) -> int:
         """Return the memory of an exact machine, whose blocks become smaller within a limit."""
-        least = _ROW_BYTES * self.all.n
+        least = KERNEL_FIT.bytes_per_row * self.all.n
         return peak_bytes if self.memory_limit is None else max(least, min(peak_bytes, self.memory_limit))
 
     def _forecast(self) -> Forecast | None:
@@ -247,7 +245,7 @@ class _Pilots:
             return Pilot(rows.size, seconds, machine.rows.size, peak_bytes, has_ended)
 
         left = self.monitor.seconds_left
-        made = forecast(self.all.n, run, max_seconds=None if left is None else 0.5 * left, bytes_per_row=_ROW_BYTES)
+        made = forecast(self.all.n, run, max_seconds=None if left is None else 0.5 * left)
         return None if self.monitor.is_stopped() or not made.pilots[-1].has_ended else made
 
     def _exact_values(self) -> FloatArray:
@@ -298,7 +296,7 @@ class _Pilots:
             rows = max(_FEWEST_OF_CELL, rows // 2)
         if 2 * rows > n:
             return None  # one cell, which is the exact machine
-        bytes_of_cell = forecast_from(rows, list(made.pilots), KERNEL_FIT, _ROW_BYTES).peak_bytes or 0
+        bytes_of_cell = forecast_from(rows, list(made.pilots), KERNEL_FIT).peak_bytes or 0
         there = max(0.0, lost) * (size / rows) ** 0.5
         return Candidate(
             Cells(cell_rows=rows),

@@ -15,7 +15,6 @@ from sklearn.utils.metaestimators import _safe_split
 from mercer.certificates.status import Status
 from mercer.data.mixed_rows import table_of_columns
 from mercer.data.user_warnings import warn_user
-from mercer.gram import STATE_ARRAYS
 from mercer.solvers.forecast import Forecast, Pilot, forecast, pilot_rows
 from mercer.solvers.progress import duration
 
@@ -26,9 +25,6 @@ _SURE = 1.5  # times the limit; forecasts above it are not by chance
 
 clock = time.perf_counter
 """Measures pilots; benchmarks on a busy machine replace it by processor time."""
-
-BYTES_PER_ROW = 8 * STATE_ARRAYS
-"""Bytes of a kernel machine that are in proportion to the rows of its largest problem."""
 
 
 def pilot_runs(
@@ -141,7 +137,7 @@ def warn_if_too_long(machine: Any, X: Any, y: Any, sample_weight: Any, n_rows: i
     began = time.perf_counter()
     X, y = indexable(table_of_columns(X), None if isinstance(y, str) else y)
     runs = pilot_runs(machine, X, y, _fitted, sample_weight=sample_weight)
-    made = forecast(n_rows, runs, max_seconds=_LIMIT_SHARE * limit, bytes_per_row=BYTES_PER_ROW)
+    made = forecast(n_rows, runs, max_seconds=_LIMIT_SHARE * limit)
     if made.seconds > _SURE * limit:
         rows = made.pilots[-1].n_rows
         text = what_ends_in_time(machine, made, None)

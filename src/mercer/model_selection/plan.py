@@ -17,7 +17,7 @@ from mercer.data.arguments import check_choice, check_seconds
 from mercer.data.mixed_rows import table_of_columns
 from mercer.data.result import Result
 from mercer.estimators._linear_training import TrainedLinearMachine
-from mercer.estimators._pilots import BYTES_PER_ROW, bytes_text, pilot_runs, what_ends_in_time
+from mercer.estimators._pilots import bytes_text, pilot_runs, what_ends_in_time
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection.leave_one_out import leave_one_out, require_followed
 from mercer.model_selection.search.kernel_search import KernelSearchCV
@@ -199,8 +199,7 @@ def plan(
     with Interruption() as interruption:
         chosen = None if is_search else _choice(estimator, X, y, sample_weight)
         runs = pilot_runs(estimator, X, y, do, sample_weight=sample_weight, path=path_of(estimator))
-        per_row = 0 if growth is LINEAR_FIT else BYTES_PER_ROW
-        made = forecast(n_rows, runs, growth=growth, max_seconds=max_seconds, bytes_per_row=per_row)
+        made = forecast(n_rows, runs, growth=growth, max_seconds=max_seconds)
     if interruption.requested:
         raise KeyboardInterrupt
     solver, reason = ("", "") if chosen is None else chosen

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import IndexArray
+from mercer.gram import STATE_ARRAYS
 
 USUAL_EXPONENT = 1.6
 """Usual exponent of the time of a kernel machine as a power of the number of rows, where no pilots measure it.
@@ -29,16 +30,20 @@ _BLOCK_BYTES, _BLOCK_BYTES_OF_MANY = 300_000_000, 200_000_000  # bytes; matrix a
 
 
 class Growth(NamedTuple):
-    """The exponent of the time of some work as a power of the number of rows: its bounds, and what is usual."""
+    """The exponent of the time of some work as a power of the number of rows: its bounds, and what is usual.
+
+    Beside blocks, whose bytes have an exponent of their own, each row takes `bytes_per_row`.
+    """
 
     low: float
     usual: float
     high: float
+    bytes_per_row: int
 
 
-KERNEL_FIT = Growth(1.0, USUAL_EXPONENT, 2.6)
-LINEAR_FIT = Growth(0.0, 1.0, 1.5)
-LEAVE_ONE_OUT = Growth(1.0, 2.2, 3.2)
+KERNEL_FIT = Growth(1.0, USUAL_EXPONENT, 2.6, 8 * STATE_ARRAYS)
+LINEAR_FIT = Growth(0.0, 1.0, 1.5, 0)
+LEAVE_ONE_OUT = Growth(1.0, 2.2, 3.2, 8 * STATE_ARRAYS)
 
 
 class Pilot(NamedTuple):
@@ -85,11 +90,6 @@ class Forecast:
     n_support: int | None
     peak_bytes: int | None
 
-    @property
-    def pilot_seconds(self) -> float:
-        """Seconds that the pilots took."""
-        return sum(one.seconds for one in self.pilots)
-
     def rows_in(self, seconds: float) -> int:
         """Return the number of rows on which the work takes so many seconds."""
         return min(self.n_rows, int(self.n_rows * (seconds / max(self.seconds, 1e-9)) ** (1.0 / self.exponent)))
@@ -101,7 +101,6 @@ def forecast(
     *,
     growth: Growth = KERNEL_FIT,
     max_seconds: float | None = None,
-    bytes_per_row: int = 0,
 ) -> Forecast:
     """Forecast the work on `n_rows` rows from pilots on a half of the rows, or fewer.
 
@@ -114,15 +113,13 @@ def forecast(
     run : callable
         Does the work on about so many rows within so many seconds (None: without a limit).
     growth : Growth
-        How the time may grow.
+        How the time and the memory may grow.
     max_seconds : float, optional
         Seconds that all pilots may take.
-    bytes_per_row : int, default=0
-        Bytes of `peak_bytes` that are in proportion to the rows.
     """
     pilots = list[Pilot]()
     sizes = _sizes(n_rows)
-    made = forecast_from(n_rows, pilots, growth, bytes_per_row)
+    made = forecast_from(n_rows, pilots, growth)
     for size in sizes:
         spent = sum(one.seconds for one in pilots)
         following = _seconds_at(pilots, size, growth) if pilots else 0.0
@@ -135,7 +132,7 @@ def forecast(
         if not pilots and size < n_rows:
             run(size, left)  # the first work of a process also loads what it needs
         pilots.append(run(size, left))
-        made = forecast_from(n_rows, pilots, growth, bytes_per_row)
+        made = forecast_from(n_rows, pilots, growth)
         if not pilots[-1].has_ended or pilots[-1].n_rows >= n_rows:
             break
     return made
@@ -166,11 +163,11 @@ def _sizes(n_rows: int) -> list[int]:
     return [n_rows >> k for k in range(n_halves, 0, -1)]
 
 
-def forecast_from(n_rows: int, pilots: list[Pilot], growth: Growth, bytes_per_row: int) -> Forecast:
+def forecast_from(n_rows: int, pilots: list[Pilot], growth: Growth) -> Forecast:
     """Return the forecast of work on `n_rows` rows by the last two pilots; see :func:`forecast`."""
     if not pilots:
         return Forecast(n_rows, (), math.inf, USUAL_EXPONENT, None, None)
-    last, n_support, peak_bytes = pilots[-1], None, None
+    last, n_support, peak_bytes, bytes_per_row = pilots[-1], None, None, growth.bytes_per_row
     if last.n_support is not None:
         slope = _slope(pilots, [one.n_support for one in pilots], _SUPPORT_EXPONENTS, usual=1.0)
         n_support = min(n_rows, round(last.n_support * (n_rows / last.n_rows) ** slope))
@@ -197,7 +194,7 @@ def _exponent(pilots: list[Pilot], growth: Growth) -> float:
     It is the mean of that of the times and of that of n * n_SV, which is what the time is in proportion to in the end;
     short times count less than the usual exponent.
     """
-    low, usual, high = growth
+    low, usual, high, _ = growth
     if len(pilots) < 2:
         return usual
     weight = pilots[-1].seconds / (pilots[-1].seconds + _NOISE_SECONDS)
