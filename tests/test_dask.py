@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 import time
 import warnings
@@ -10,7 +11,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression, OneClassSVM
+from mercer import (
+    SVC,
+    SVR,
+    KernelRidge,
+    LeastSquaresClassifier,
+    LeastSquaresSVC,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    OneClassSVM,
+)
 from mercer.cluster import ClusterError, dask_workers
 from mercer.cluster.dask_workers import DaskWorkers
 from mercer.features import Nystroem
@@ -141,6 +152,25 @@ def test_what_needs_the_rows_of_one_machine_is_refused(table):
         LogisticRegression().fit(lazy(X, 2), classes)
     with pytest.raises(ValueError, match="C must be finite"):
         LinearSVC(C=np.inf).fit(lazy(X, 2), labels)
+
+
+@pytest.mark.filterwarnings("ignore:memory_limit")
+@pytest.mark.parametrize(
+    "machine", [SVC(), OneClassSVM(), KernelRidge(), LeastSquaresSVC()], ids=lambda one: type(one).__name__
+)
+def test_machines_that_load_a_table_refuse_one_that_is_too_large(table, machine):
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = table[0][:60], table[1][:60] > 0.0
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")), npartitions=2)
+    of_unknown_length = lazy(X, 3)[da.from_array(X[:, 0] < np.inf, chunks=20)]
+    memory = machine.set_params(memory_limit=100_000).fit(X, y).predict(X)
+    for rows in (lazy(X, 2), frame, of_unknown_length):
+        predicted = machine.set_params(memory_limit=100_000).fit(rows, lazy(y, 2)).predict(rows)
+        np.testing.assert_allclose(predicted.compute(), memory, rtol=1e-9)
+        with pytest.raises(MemoryError, match=r"1,200 bytes.* 1,199 bytes at most.*raise memory_limit"):
+            machine.set_params(memory_limit=1_199).fit(rows, lazy(y, 2))
+    with pytest.raises(MemoryError, match="LeastSquaresClassifier keeps no rows with workers: fit it to a sample"):
+        LeastSquaresClassifier().fit(da.zeros((1 << 20, 200), chunks=(1 << 16, 200)), y)
 
 
 def test_kernel_machines_predict_block_by_block(table):
@@ -314,6 +344,9 @@ def test_few_rounds_and_bytes(table, client):
     workers = machine.solution_.beta._rows.workers
     assert workers.rounds <= 2 * machine.n_iter_ + 8
     assert workers.received_bytes < 20_000 * workers.rounds
+    assert re.search(
+        r"2 blocks with workers: \d+ rounds, [\d,]+ bytes sent, [1-9][\d,]+ received", machine.solution_.reason
+    )
 
 
 def test_a_scheduler_that_is_gone(table):

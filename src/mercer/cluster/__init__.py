@@ -7,6 +7,7 @@ from mercer.cluster.lazy_tables import by_blocks as by_blocks
 from mercer.cluster.lazy_tables import chosen_workers as chosen_workers
 from mercer.cluster.lazy_tables import is_array as is_array
 from mercer.cluster.lazy_tables import is_lazy as is_lazy
+from mercer.cluster.lazy_tables import loaded as loaded
 from mercer.cluster.lazy_tables import while_wanted as while_wanted
 from mercer.cluster.lazy_tables import workers_of as workers_of
 from mercer.cluster.threads import ThreadWorkers as ThreadWorkers

@@ -171,6 +171,17 @@ def local_workers(n_blocks: int) -> ThreadWorkers:
     return ThreadWorkers(n_blocks, lambda source: dask.compute(source, scheduler="threads")[0])
 
 
+def bytes_of(parts: Sequence[Any]) -> list[int]:
+    """Return the bytes of the values of parts of a collection; only these numbers come here."""
+    return list(dask.compute(*(dask.delayed(_bytes_of_values)(part) for part in parts)))
+
+
+def _bytes_of_values(part: Any) -> int:
+    if hasattr(part, "indptr"):
+        return int(part.data.nbytes + part.indices.nbytes + part.indptr.nbytes)
+    return int(np.sum(part.memory_usage(index=False)) if hasattr(part, "memory_usage") else part.nbytes)
+
+
 def mapped(table: Any, function: Callable[..., Any], machine: Any, *arguments: Any) -> Any:
     """Return the Dask array whose blocks are ``function(block, machine, *arguments)``, for arrays and data frames.
 

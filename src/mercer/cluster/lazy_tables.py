@@ -98,6 +98,28 @@ def partitions(table: Any) -> list[Any]:
     return list(np.ravel(table.to_delayed()))
 
 
+def loaded(table: Any, limit: int, remedy: str) -> Any:
+    """Return a lazy table in the memory of this process.
+
+    Raises
+    ------
+    MemoryError
+        If it takes more than `limit` bytes; nothing was loaded. The message ends with the remedy.
+    """
+    if hasattr(table, "chunks") and isinstance(table._meta, np.ndarray) and not np.isnan(table.shape).any():
+        n_bytes = int(table.nbytes)
+    else:  # lengths are unknown, or partitions are sparse
+        from mercer.cluster.dask_workers import bytes_of
+
+        n_bytes = sum(bytes_of(partitions(table)))
+    if n_bytes > limit:
+        raise MemoryError(
+            f"X is a lazy table of {n_bytes:,} bytes, which would be loaded into this process, where it may take "
+            f"{limit:,} bytes at most. {remedy}"
+        )
+    return table.compute()
+
+
 def by_blocks(method: Method) -> Method:
     """Let a method that maps rows to results, ``method(self, X)``, take lazy tables and arrays of other libraries also.
 

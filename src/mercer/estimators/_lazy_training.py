@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -75,7 +76,8 @@ def fit_lazy(machine: Any, X: Any, y: Any, sample_weight: Any, checkpoint: Any) 
 def _fit_table(machine: Any, spec: Any, control: Control, table: LazyTable) -> None:
     """Train a machine on rows that are with the workers."""
     rows, labels = table.rows, table.labels
-    problems = machine._problems(spec, rows, labels)
+    problems, workers = machine._problems(spec, rows, labels), rows.workers
+    before = workers.rounds, workers.sent_bytes, workers.received_bytes
     starts = _starts(machine, rows, len(problems), problems[0].n_columns)
     try:
         solutions = solve_each(problems, control, starts=starts, memory_limit=machine.memory_limit, n_jobs=1)
@@ -87,6 +89,11 @@ def _fit_table(machine: Any, spec: Any, control: Control, table: LazyTable) -> N
                 "starts there."
             )
         raise
+    after = workers.rounds, workers.sent_bytes, workers.received_bytes
+    rounds, sent, received = (now - then for now, then in zip(after, before, strict=True))
+    text = f" The rows are in {workers.n_blocks} blocks with workers: {rounds:,} rounds"
+    reason = f"{text}, {sent:,} bytes sent, {received:,} received."
+    solutions = [replace(one, reason=f"{one.reason}{reason}") for one in solutions]
     machine._store_lazy_fit(spec, rows.p, labels, table.names, problems, solutions)
 
 

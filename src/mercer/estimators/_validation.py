@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from mercer._typing import FloatArray
-from mercer.cluster import is_array
+from mercer.cluster import is_array, is_lazy, loaded
 from mercer.data import (
     Data,
     Dense,
@@ -32,9 +32,10 @@ from mercer.data import (
     is_table,
     looks_structured,
 )
-from mercer.data.arguments import NUMBER, check_flag, check_number
+from mercer.data.arguments import NUMBER, check_flag, check_number, check_whole
 from mercer.data.checks import FLOATS, is_missing_cell, refuse_mask, refuse_mixed_labels
 from mercer.estimators._remedies import hint_on_columns, refuse_one_dimension
+from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.gram.places import is_on_host
 from mercer.kernels import Kernel
 from mercer.kernels.column_parts import mixed_rows, symbols_of_table
@@ -65,6 +66,7 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         drop_record(estimator)
     if isinstance(X, Data):
         return X
+    X = _in_memory(estimator, X)
     if kernel.named_columns and (mixed := _mixed_rows(estimator, X, kernel, reset=reset, y=y)) is not None:
         return mixed
     if kernel.takes_symbols:
@@ -163,6 +165,7 @@ def table_of_numbers(
 
     Numbers of other `types` become the first of them. `in_order` asks for an array in C order.
     """
+    X = _in_memory(estimator, X)
     has_none = isinstance(y, str) and y == "no_validation"
     is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
@@ -249,6 +252,27 @@ def _refuse_frames_of_dates(X: Any) -> None:
                 )
     elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise ValueError(f"X must hold numbers, got dates or times ({X.dtype}). Derive numbers from them first.")
+
+
+def _in_memory(estimator: BaseEstimator, X: Any) -> Any:
+    """Return rows, a lazy table loaded into this process, if `memory_limit` allows it.
+
+    Raises
+    ------
+    MemoryError
+        If it does not; nothing was loaded.
+    """
+    if not is_lazy(X):
+        return X
+    parameters = estimator.get_params(deep=False)
+    limit = check_whole("memory_limit", parameters.get("memory_limit"), unit="bytes", at_least=0)
+    raised = "raise memory_limit, or " if "memory_limit" in parameters else ""
+    remedy = (
+        f"{type(estimator).__name__} keeps no rows with workers: {raised}fit it to a sample of the rows. "
+        "LinearSVC, LinearSVR and LogisticRegression train on lazy tables where they are, also on landmarks, "
+        "Nystroem(...).fit(sample).transform(X)."
+    )
+    return loaded(X, DEFAULT_MEMORY_LIMIT if limit is None else limit, remedy)
 
 
 def _text_message(X: Any) -> str:
