@@ -1,5 +1,7 @@
 """Fingerprints of molecules as rows: their kinds, their kernels and machines on them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -17,6 +19,9 @@ RNG = np.random.default_rng(0)
 BITS = RNG.random((60, 100)) < 0.15
 BITS[4] = False
 COUNTS = BITS * RNG.integers(1, 5, BITS.shape)
+AS_NUMBERS = np.array([[float("".join(map(str, row[:width].astype(int)))) for width in (12, 60)] for row in BITS])
+"""Strings of bits as a reader of tables takes them: as numbers, without their leading zeros."""
+
 ON_BITS = [set(np.flatnonzero(row).tolist()) for row in BITS]
 
 
@@ -223,11 +228,34 @@ def test_names_of_kernels():
         (lambda: SVC(kernel="jaccard").fit(BITS, BITS[:, 0]), r"Tanimoto\(\)"),
         (lambda: SVC(kernel="tanimoto").fit(-COUNTS, BITS[:, 0]), "without negative entries"),
         (lambda: gram_matrix(Jaccard(), OF_BITS["strings"]), "bits 0 and 1"),
+        (lambda: SVC(kernel="tanimoto").fit(pd.DataFrame({"fp": AS_NUMBERS[:, 0]}), BITS[:, 0]), "leading zeros"),
+        (
+            lambda: SVC(kernel=Dice().on("fp")).fit({"fp": AS_NUMBERS[:, 1], "a": [""] * 60}, BITS[:, 0]),
+            "leading zeros",
+        ),
+        (lambda: fingerprints(["110", "10"]), "lack their leading zeros"),
     ],
 )
 def test_errors_say_what_to_do(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def test_numbers_with_other_digits_are_counts():
+    counts = np.array([[0.0, 1001.0], [2.0, 1000.0], [1.0, 1.5]])
+    assert gram_matrix(Tanimoto(), counts)[0, 1] == 1000 / 1003
+    SVC(kernel="tanimoto").fit(counts[[0, 1, 2, 2]], [0, 1, 0, 1])
+    SVC(kernel="tanimoto").fit([[0.0], [1000.0], [1.0]], [0, 1, 1])
+
+
+def test_packed_bits_without_the_word_are_counts_with_a_warning():
+    packed = np.packbits(BITS, axis=1)
+    with pytest.warns(UserWarning, match=r"fingerprints\(X, packed=True\)"):
+        SVC(kernel="tanimoto").fit(packed, BITS[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SVC(kernel="tanimoto").fit(packed.astype(float), BITS[:, 0])
+        SVC(kernel="tanimoto").fit(COUNTS.astype(np.uint8), BITS[:, 0])
 
 
 def test_fingerprints_of_rdkit():

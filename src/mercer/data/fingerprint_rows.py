@@ -11,10 +11,12 @@ import scipy.sparse as sp
 
 from mercer.data.mixed_rows import frame_columns
 from mercer.data.structured import listed_column
+from mercer.data.user_warnings import warn_user
 
 WIDEST = 1 << 32
 """Number of columns of fingerprints that are not folded."""
 
+_PACKED = 128  # a byte from here on has its first bit, and is large for a count
 _WHOLE = (int, np.integer)
 _SHORTEST = 3  # letters; shorter strings of 0 and 1 are taken for numbers, not for bits
 
@@ -97,11 +99,18 @@ _NO_ENTRIES = (np.empty(0, dtype=np.int64), np.empty(0))
 def fingerprint_table(X: Any, n_bits: int | None = None) -> Any:
     """Return rows for a kernel of bits and counts: a table, also of rows that can only be fingerprints.
 
+    Bytes are counts, as packed bits cannot be told from them; a warning says so if counts are as large as 128.
+
     Raises
     ------
     ValueError
         If rows are of several kinds or lengths, or a column of a table holds text.
     """
+    if n_bits is None and isinstance(X, np.ndarray) and X.dtype == np.uint8 and np.max(X, initial=0) >= _PACKED:
+        warn_user(
+            f"bytes are taken for counts, here from 0 to {X.max()}: if they are packed bits, give "
+            "mercer.fingerprints(X, packed=True); if they are counts, X.astype(float) says so"
+        )
     rows = listed_column(X)
     if looks_like_fingerprints(rows) or (
         isinstance(rows, (list, tuple)) and rows and isinstance(rows[0], (str, bytes))
@@ -244,6 +253,7 @@ def _common_width(rows: list[_Row]) -> int:
         i = next(i for i, row in enumerate(rows) if row.width != rows[0].width)
         raise ValueError(
             f"fingerprints must have the same number of bits, but row 0 has {rows[0].width or 'no given number'} and "
-            f"row {i} has {rows[i].width or 'no given number'}: give n_bits"
+            f"row {i} has {rows[i].width or 'no given number'}: give n_bits, or strings of all bits (those that were "
+            "read as numbers lack their leading zeros)"
         )
     return next(iter(widths), None) or WIDEST

@@ -6,9 +6,11 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from mercer.data import Data
+from mercer.data import Data, Vectors
 from mercer.kernels.kernel import Lowered, Schema, refuse_negative, vectors
 from mercer.kernels.program import Op, Program
 
@@ -30,9 +32,41 @@ class _Overlap(Lowered):
         """Return the kernel as a program over tiles."""
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Lowered:
-        """Return the kernel itself, after a check that these rows have no negative entries."""
-        refuse_negative(self, self.lower(), vectors(self, X))
+        """Return the kernel itself, after a check that these rows have no negative entries and no misread bits."""
+        rows = vectors(self, X)
+        refuse_negative(self, self.lower(), rows)
+        if (number := _bits_as_number(rows)) is not None:
+            raise ValueError(
+                f"{self!r} got a column of numbers with no digits but 0 and 1, such as {number:.15g}: strings of bits "
+                "that were read as numbers, without their leading zeros. Read the column as text, for instance with "
+                "dtype={name: str} in read_csv of pandas"
+            )
         return self
+
+
+_MOST_COLUMNS = 16
+_FOUR_DIGITS = 1000.0
+
+
+def _bits_as_number(rows: Vectors) -> float | None:
+    """Return the largest number of a column in which all numbers have no digits but 0 and 1; otherwise None.
+
+    Only numbers from four digits on with several ones count: these are no counts.
+    """
+    if rows.p > _MOST_COLUMNS or sp.issparse(rows.stored):
+        return None
+    for column in rows.float64().T:
+        largest = float(np.max(column, initial=0.0))
+        if largest < _FOUR_DIGITS or _leading_digits(largest).count("1") < 2:
+            continue
+        if all(set(_leading_digits(number)) <= set("01") for number in column.tolist()):
+            return largest
+    return None
+
+
+def _leading_digits(number: float) -> str:
+    """Return the leading digits of an integer, at most 15; of another number, the number as text."""
+    return f"{number:.14e}"[:16].replace(".", "") if number.is_integer() else repr(number)
 
 
 @dataclass(frozen=True)
