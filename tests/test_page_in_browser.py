@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from mercer.studies.protocol import study
-from mercer.studies.report.page import write_report
+from mercer.studies.report.page import render
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
@@ -28,7 +28,8 @@ def page(tmp_path_factory):
     frame = pd.DataFrame({f"a{SCRIPT}": a, "b": np.where(rng.random(120) < 0.5, SCRIPT, "plain")})
     frame[f"t{SCRIPT}"] = np.where(a + 0.5 * rng.normal(size=120) > 0, SCRIPT, "&lt;script&gt;")
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write_report(path, study(frame, f"t{SCRIPT}", n_folds=2, kernel=["linear", "rbf"]), source=SCRIPT, command=SCRIPT)
+    studied = study(frame, f"t{SCRIPT}", n_folds=2, kernel=["linear", "rbf"])
+    path.write_text(render(studied, source=SCRIPT, command=SCRIPT), encoding="utf-8")
     return path
 
 

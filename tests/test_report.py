@@ -1,6 +1,5 @@
 """The report: one page, complete, without scripts, and with the numbers of the study."""
 
-import os
 import re
 from dataclasses import replace
 from functools import partial
@@ -23,7 +22,7 @@ from mercer.studies.models import fit_model
 from mercer.studies.protocol import study
 from mercer.studies.report import classification, insight, numbers, prose, search_prose, words
 from mercer.studies.report.heat_map import search_display
-from mercer.studies.report.page import render, write_report
+from mercer.studies.report.page import render
 
 pytestmark = pytest.mark.full  # each test takes about a second
 
@@ -194,18 +193,6 @@ def test_colours_come_from_the_page(studied):
     assert "font-family" not in svg
     for variable in set(re.findall(r"var\((--[\w-]+)\)", text)):
         assert f"{variable}:" in text
-
-
-def test_the_file_is_written_whole_or_not_at_all(mixed, tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    write_report(path, mixed)
-    assert path.read_text(encoding="utf-8") == render(mixed)
-    before = path.read_bytes()
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        write_report(path, mixed)
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_a_leak_stands_before_the_headline_and_the_table_is_pictured(mixed):

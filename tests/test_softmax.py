@@ -142,10 +142,10 @@ def test_a_warm_start_continues(rows, n_classes, l1_ratio):
 
 def test_limits_are_heard_within_a_step():
     X, y = table((20_000, 400, 10))
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         machine = LogisticRegression(C=1e3, tol=1e-9, max_seconds=0.1).fit(X, y)
-    assert time.perf_counter() - began < 3.0  # a step takes longer
+    assert time.process_time() - began < 3.0  # a step takes longer
     assert machine.certificate_.status is Status.TIME_LIMIT
     assert machine.certificate_.gap > 0.0
 
@@ -155,10 +155,10 @@ def test_ctrl_c_ends_a_step():
     X, y = table((20_000, 400, 10))
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         LogisticRegression(C=1e3, tol=1e-9).fit(X, y)
-    assert time.perf_counter() - began < 5.0
+    assert time.process_time() - began < 5.0
 
 
 def test_memory_is_counted():

@@ -893,10 +893,10 @@ def test_squared_losses_are_not_solved_in_stages():
 @pytest.mark.parametrize("max_seconds", [0.0, 1e-9, 0.15])
 def test_max_seconds_ends_the_work_and_leaves_a_usable_machine(max_seconds):
     X, y = hard_problem()
-    began = time.perf_counter()
+    began = time.process_time()
     solution = solved(X, y, 1e4, limits=Limits(tol=1e-10, max_seconds=max_seconds))
     assert solution.status is Status.TIME_LIMIT
-    assert time.perf_counter() - began < max_seconds + 3.0
+    assert time.process_time() - began < max_seconds + 3.0
     assert solution.certificate.gap > 0.0
     assert solution.certificate.dual_infeasibility <= 1e-9 * max(1.0, np.abs(solution.beta).sum())
 

@@ -54,10 +54,10 @@ def test_the_result_of_some_splits_is_that_of_these_splits():
 @pytest.mark.filterwarnings("ignore:SVC ended as")
 def test_a_time_limit_ends_the_fit_that_is_at_work():
     rows, labels = make_classification(6000, 10, flip_y=0.4, random_state=0)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(StoppedError, match="stopped by its time limit after 0 of 5 splits"):
         compare(SVC(C=1e4, tol=1e-6), SVC(C=1e4, tol=1e-6), rows, labels, cv=5, max_seconds=0.3)
-    assert time.perf_counter() - began < 20.0
+    assert time.process_time() - began < 20.0
 
 
 def test_all_halves_are_needed():

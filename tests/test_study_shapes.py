@@ -52,7 +52,7 @@ def test_every_shape_is_examined(shape):
 )
 def test_every_shape_is_studied(shape, monkeypatch):
     monkeypatch.setattr(searching, "SECONDS_WITHOUT_LIMIT", 0.0)
-    studied = study(frame(*shape), "y", n_folds=2, kernel="linear", max_seconds=20.0)
+    studied = study(frame(*shape), "y", n_folds=2, kernel="linear")
     assert studied.certificate.status == "optimal"
     assert len(studied.rivals) >= 2
     assert render(studied)

@@ -1,7 +1,9 @@
 """Studies of wide tables and of text, and what a study does if a fit takes longer than its time."""
 
+import itertools
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -226,6 +228,9 @@ def test_on_a_large_table_a_part_of_the_rows_is_in_folds(monkeypatch):
 
 
 def test_the_recommended_limit_suffices_for_kernels(monkeypatch):
+    ticks = SimpleNamespace(perf_counter=itertools.count(0.0, 1e-3).__next__)
+    for module in ("plan", "search", "time_budget"):
+        monkeypatch.setattr(f"mercer.studies.{module}.time", ticks)
     monkeypatch.setattr(searching, "SECONDS_WITHOUT_LIMIT", 0.0)
     (cut,) = (one for one in study(texts(90), "topic", n_folds=3).cuts if "max_seconds=" in one)
     seconds = float(cut.split("max_seconds=")[1].split()[0])

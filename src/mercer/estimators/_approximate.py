@@ -40,7 +40,7 @@ from mercer.estimators._base import say
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine, SingleMachine
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._validation import check_sample_weight, check_targets, scaling_hint
+from mercer.estimators._validation import check_sample_weight, check_targets, rows_of_weight, scaling_hint
 from mercer.multiclass import training
 from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
 from mercer.solvers import Control, Limits
@@ -374,9 +374,7 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
         """See :meth:`Approximates._training_task`."""
         spec, data = self._training_rows(X, y)
         weights = check_sample_weight(sample_weight, data.n)
-        rows = np.flatnonzero(weights > 0.0)
-        if not rows.size:
-            raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+        rows = rows_of_weight(weights)
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
         return Task(
             machine_spec,

@@ -31,6 +31,7 @@ from mercer.estimators._validation import (
     check_targets,
     check_verbose,
     check_without_effect,
+    rows_of_weight,
     scaling_hint,
 )
 from mercer.estimators._words import ReadsWords
@@ -309,9 +310,7 @@ class SingleMachine(DualMachine):
         last = None if control.limits.max_seconds is None else earlier
         spec, data = self._training_rows(X, y)
         weights = check_sample_weight(sample_weight, data.n)
-        rows = np.flatnonzero(weights > 0.0)
-        if not rows.size:
-            raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+        rows = rows_of_weight(weights)
         if not isinstance(machine_spec, QuadraticSpec):
             machine_spec = machine_spec(weights[rows])
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)

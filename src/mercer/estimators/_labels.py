@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_number
 from mercer.data.checks import checked_length, fits_float64
-from mercer.estimators._validation import check_sample_weight, has_plain_labels
+from mercer.estimators._validation import check_sample_weight, has_plain_labels, rows_of_weight
 from mercer.multiclass.cross_fitting import fold_numbers
 
 _LARGEST_INTEGER = np.iinfo(np.int64).max
@@ -119,9 +119,7 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
         _refuse_less_than_two(classes[is_present])
         classes, by_class = classes[is_present], by_class[is_present]
         codes = np.where(is_present, is_present.cumsum() - 1, _NO_CLASS)[codes]
-    rows = (weights > 0.0).nonzero()[0]
-    if named is not None and not rows.size:
-        raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+    rows = rows_of_weight(weights)
     if isinstance(class_weight, str):
         by_class = _balanced(classes, codes[rows], weights[rows])
     return Labels(classes, codes, weights, rows, by_class, _group_numbers(groups, n, rows))

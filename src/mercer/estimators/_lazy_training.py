@@ -24,7 +24,7 @@ from mercer.cluster.lazy_tables import partitions
 from mercer.data.files.checkpoint import digest_of
 from mercer.estimators._labels import Labels, labels_of_sums
 from mercer.estimators._linear_rows import read_linear_table, refuse_large_targets, refuse_overflow
-from mercer.estimators._validation import check_sample_weight, check_targets, refuse_targets
+from mercer.estimators._validation import check_sample_weight, check_targets, refuse_targets, rows_of_weight
 from mercer.gram import n_threads
 from mercer.gram.rows.placed_rows import PlacedNumbers, PlacedRows, block_starts, leaf_rows, no_check
 from mercer.gram.rows.table_rows import Block, ZeroNumbers
@@ -142,8 +142,8 @@ def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any, *, has_dig
         labels, code_of = labels_of_sums(classes, _mass_of_classes(workers, columns, classes), machine.class_weight)
     else:
         refuse_large_targets(np.array([columns["y"].largest]))
-    if sample_weight is not None and not columns["sample_weight"].largest:
-        raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+    if sample_weight is not None:
+        rows_of_weight(np.array([columns["sample_weight"].largest]))
     client = getattr(getattr(workers, "client", None), "id", "")
     key = (client, *(parts.key for parts in columns.values()), None if code_of is None else tuple(code_of))
     rows = _PLACED.get(key)

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.cluster import is_array, is_lazy, loaded
 from mercer.data import (
     Data,
@@ -403,6 +403,14 @@ def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
             + (f" and {bad.size - 1} more." if bad.size > 1 else ".")
         )
     return weights
+
+
+def rows_of_weight(weights: FloatArray) -> IndexArray:
+    """Return the rows of positive weight; without any, raise ValueError."""
+    rows = weights.nonzero()[0]
+    if not rows.size:
+        raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+    return rows
 
 
 def _no_number(sample_weight: Any) -> str:

@@ -15,7 +15,7 @@ from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_large_targets
 from mercer.estimators._linear_training import LinearSolutions
-from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets
+from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets, rows_of_weight
 from mercer.solvers import Progress
 from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows
 from mercer.specs import ForLinearSVR
@@ -191,13 +191,12 @@ class LinearSVR(RegressorMixin, FitsFiles):
             spec, control = self._asked(), self._control()
             table = read_linear_table(self, X, reset=True, y=y)
             weights = check_sample_weight(sample_weight, table.values.shape[0])
-            if not weights.any():
-                raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+            used_rows = rows_of_weight(weights)
             targets = check_targets(y)
             refuse_large_targets(targets)
             problems = self._problems(spec, TableRows(table.values, targets, weights, table.squares), None)
             solutions = self._solve(problems, control)
-            self.spec_, self._used_rows = spec, np.flatnonzero(weights)
+            self.spec_, self._used_rows = spec, used_rows
             self._store(problems, solutions, table)
             self._warn()
             return self

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mercer.data import listing
 from mercer.studies.candidates import times_usual
 from mercer.studies.examination import Histogram
-from mercer.studies.models import RowReader, open_atomically
+from mercer.studies.models import RowReader
 from mercer.studies.report import (
     calibration,
     certificates,
@@ -145,13 +144,6 @@ def _in_python(value: Any) -> Any:
 def _utf8(name: str) -> str:
     """A file name as text in UTF-8: bytes that are not are spelt out."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def write_report(path: str | Path, study: Study, *, source: str = "", command: str = "") -> None:
-    """Write the page to a file, all of it or nothing."""
-    text = render(study, source=source, command=command)
-    with open_atomically(path, "w") as file:
-        file.write(text)
 
 
 def _figures(study: Study) -> dict[str, Markup]:
