@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import SVC, SVR, Linear, Sigmoid
 from mercer.certificates.evaluation import evaluate
+from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.gram.rows import Block, TableRows
@@ -129,10 +130,21 @@ def test_the_certificate_over_all_rows_is_never_better_than_the_truth(squared, s
     assert claim.n_support == np.count_nonzero(beta)
 
 
-def test_a_relative_gap_is_reached():
+@pytest.mark.parametrize("n_first", [10_000, 20])
+def test_a_relative_gap_is_reached(monkeypatch, n_first):
+    monkeypatch.setattr("mercer.specs.streamed._FIRST", n_first)
     claim = train_streamed(a_task(C=5.0), Control(Limits(tol=0.1, tol_gap=1e-9))).certificate
     assert claim.status == "optimal"
     assert claim.relative_gap <= 1e-9
+
+
+def test_rows_join_although_rounding_decides_about_those_in_memory(monkeypatch):
+    def ended(training):
+        return Status.STALLED if training.solutions[0].beta.size < 100 else None
+
+    monkeypatch.setattr("mercer.specs.streamed._FIRST", 20)
+    monkeypatch.setattr("mercer.specs.streamed._Training._ended", ended)
+    assert train_streamed(a_task(), Control()).certificate.status == "optimal"
 
 
 def test_support_vectors_that_do_not_fit_are_an_error_with_bytes():

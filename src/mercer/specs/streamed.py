@@ -31,7 +31,7 @@ from mercer.specs.quadratic import ForSVC, QuadraticSpec
 _FIRST = 10_000  # rows of the first problem, drawn from all parts of the file
 _OF_A_CLASS = 5  # rows of each class that the first problem has at least
 _SHARE = 0.5  # of the tolerance: for the rows in memory, and for the others
-_TIGHTER = 0.1  # factor of the tolerance in memory when only the relative gap is still too large
+_TIGHTER = 0.1  # factor of both tolerances when only the relative gap is still too large
 _STATE_SHARE = 0.8  # of the solver's memory: for its arrays of all rows in memory; the rest is for kernel values
 _LEAST_GROWTH = 64  # rows that must be able to join the support vectors
 _REPORT_SECONDS = 0.1  # between two reports of a pass
@@ -507,6 +507,8 @@ class _Training:
             rows = self._solved(rows)
             ended = self._ended()
             outside = self._looked(rows)
+            if ended is Status.STALLED and outside is not None and self._can_join(rows, outside):
+                ended = None  # rounding decides about these rows alone
             ended = self.monitor.stop_reason or ended
             if outside is None or ended is not None:
                 break
@@ -525,8 +527,12 @@ class _Training:
                 return one.ended if one.status is Status.UNVERIFIED else one.status
         return None
 
+    def _can_join(self, rows: MemoryRows, outside: Outside) -> bool:
+        """Whether there are violators, and all of them fit beside the rows in memory: such rounds come to an end."""
+        return 0 < outside.n_violators <= self.task.room(rows.data) - rows.positions.size
+
     def _wants_smaller_gap(self, outside: Outside) -> bool:
-        """Whether only the relative gap is still too large, and the rows in memory can be solved more exactly."""
+        """Whether only the relative gap is still too large."""
         tol_gap = self.limits.tol_gap
         numbers = [numbers_of_all(one.certificate, outside, k) for k, one in enumerate(self.solutions)]
         return tol_gap is not None and not all(one.has_small_gap(tol_gap) for one in numbers)
@@ -559,7 +565,7 @@ class _Training:
         self.n_passes += 1
         most = max(_LEAST_GROWTH, self.task.room(rows.data) - int(np.count_nonzero(rows.is_support)))
         try:
-            outside = look(self.task, rows, self.solutions, band=_SHARE * self.limits.tol, most=most, check=self._check)
+            outside = look(self.task, rows, self.solutions, band=self.tol, most=most, check=self._check)
         except StopWork:
             return None
         self.n_values += outside.n_values
