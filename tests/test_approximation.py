@@ -82,6 +82,25 @@ def test_the_bound_of_a_one_class_machine_is_never_below_the_truth(nu):
         assert nu - 0.02 < outside <= nu
 
 
+@pytest.mark.parametrize("X", [np.zeros((5, 2)), np.eye(5), np.ones((3, 1)), 1e-12 * np.eye(4)])
+@pytest.mark.parametrize("nu", [0.3, 1.0])
+def test_a_one_class_machine_of_few_or_empty_rows_is_optimal(X, nu):
+    machine = OneClassSVM(kernel="linear", nu=nu, approximation=Landmarks(8)).fit(X)
+    optimum = OneClassSVM(kernel="linear", nu=nu, tol=1e-12).fit(X).certificate_.primal
+    assert str(machine.certificate_.status) == "optimal"
+    assert machine.certificate_.exact_dual <= optimum <= machine.certificate_.exact_primal
+    assert machine.certificate_.exact_primal == pytest.approx(optimum, rel=2e-3, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-25, 1e-45])
+@pytest.mark.parametrize("machine", [SVC(C=1.0), SVR(loss="squared_epsilon_insensitive"), OneClassSVM()])
+def test_kernel_values_beyond_single_precision_are_refused(machine, scale):
+    X = scale * np.random.default_rng(0).normal(size=(6, 2))
+    machine = clone(machine).set_params(kernel="linear", approximation=Landmarks(3))
+    with pytest.raises(ValueError, match=r"too large or too small for landmarks.*scale the columns"):
+        machine.fit(X, *([] if isinstance(machine, OneClassSVM) else [[0, 1] * 3]))
+
+
 def test_the_offset_of_an_approximate_machine_has_the_contamination_that_is_asked_for():
     X = rings()[0]
     machine = OneClassSVM(contamination=0.1, approximation=Landmarks(50)).fit(X)

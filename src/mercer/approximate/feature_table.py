@@ -15,6 +15,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.gram import Gram
 
 _NOISE = 1e-7  # share of the largest k(x, x): a landmark whose image is closer to the span of the others is not used
+_SMALLEST, _LARGEST = 1e-28, 1e36  # k(x, x), with smaller values and with sums of these in single precision
 _PROBED = 1 << 19  # kernel values by which the time of all of them is estimated
 _WIDTH = 256  # columns that are multiplied together
 _BLOCK = 1 << 21  # kernel values of a block of rows
@@ -76,6 +77,8 @@ class LandmarkBasis:
         ------
         OSError
             If the file does not fit on the disk.
+        ValueError
+            If features are not finite.
         """
         n, k = self.gram.n, self.size
         table = allocated(n, k, room)
@@ -90,8 +93,25 @@ class LandmarkBasis:
             for left in range(0, k, _WIDTH):  # the inverse is triangular: rows below the diagonal are 0
                 right = min(k, left + _WIDTH)
                 np.matmul(block[:, :right], inverse[:right, left:right], out=table[rows[0] : rows[-1] + 1, left:right])
+            if not np.isfinite(table[rows[0] : rows[-1] + 1]).all():
+                raise beyond_single(self.gram)
             check()
         return table
+
+
+def check_range(gram: Gram) -> None:
+    """Raise ValueError if the largest k(x, x) is too large or too small for single precision; all may be 0."""
+    largest = float(gram.diag().max(initial=0.0))
+    if largest > 0.0 and not _SMALLEST <= largest <= _LARGEST:
+        raise beyond_single(gram)
+
+
+def beyond_single(gram: Gram) -> ValueError:
+    """Return the error of kernel values that single precision does not hold."""
+    return ValueError(
+        f"values of {gram.kernel!r} are too large or too small for landmarks, whose features are in single precision: "
+        "scale the columns (for example to mean 0 and variance 1), or set approximation=None."
+    )
 
 
 def allocated(n: int, k: int, room: int) -> Features:

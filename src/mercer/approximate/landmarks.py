@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import ExpansionEvidence
-from mercer.approximate.feature_table import Features, LandmarkBasis
+from mercer.approximate.feature_table import Features, LandmarkBasis, check_range
 from mercer.approximate.one_class import solve_one_class
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion, Way
@@ -270,6 +270,7 @@ class _Training:
 
     def _drawn(self, n_landmarks: int) -> IndexArray:
         """Return the positions of landmarks, drawn from a sample of the rows in a quarter of the time that is left."""
+        check_range(self.gram)
         random = np.random.RandomState(self.way.random_state)
         n, limit, began = self.task.n, self.monitor.seconds_left, time.perf_counter()
         sample = np.arange(n) if n <= SUBSET else np.sort(random.choice(n, SUBSET, replace=False))

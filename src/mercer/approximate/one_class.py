@@ -18,6 +18,7 @@ from mercer.solvers.rows import Bias, Hinge, LinearPoint, LinearProblem, TableRo
 
 _MOST_LEVELS = 40  # levels that are tried; 5 to 12 were enough in tests
 _MARGIN = 0.02  # share of the interval of levels that a step keeps from its ends
+_LEAST = 1e-90  # level that features in single precision can have
 _GROWTH = 1.5  # of the level while none is known to be too large
 _SMALL = 1e-3  # times the gap asked for: share of the objective of equal coefficients that counts as 0
 _FINER = 0.1  # gap of a problem at a level, as a share of the gap that is asked for
@@ -59,6 +60,7 @@ def solve_one_class(
     low = none = _End(0.0, np.zeros_like(beta), 0.0, np.zeros_like(w))
     high = all_rows = _End(np.inf, weights, float(weights.sum()), w / nu)
     level = max(level_of(times(table, 0.0, w, n_jobs), weights, nu), 1e-3 * float(w @ w) / needed)
+    level = level if level > _LEAST else 1.0  # all features are 0, and so is the objective
     best_w, best, point, lower, gap = np.zeros_like(w), 0.0, beta, -0.5 * float(w @ w), np.inf  # f = 0 and rho = 0
     small, repeated = _SMALL * tol_gap * abs(lower), 0
     start: LinearPoint | None = None
@@ -79,7 +81,9 @@ def solve_one_class(
             low = end
         else:
             high, repeated = end, -abs(repeated)
-        share = (needed - low.total) / (high.total - low.total)
+        share = (
+            (needed - low.total) / (high.total - low.total) if low.total < needed else 0.0
+        )  # they are equal if nu = 1
         mixed = (1.0 - share) * low.w + share * high.w
         if -0.5 * float(mixed @ mixed) >= lower:
             lower, point = -0.5 * float(mixed @ mixed), (1.0 - share) * low.beta + share * high.beta
