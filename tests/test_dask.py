@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import signal
+import threading
 import time
 import warnings
 
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from mercer import (
     SVC,
     SVR,
+    Cells,
     KernelRidge,
     LeastSquaresClassifier,
     LeastSquaresSVC,
@@ -22,6 +24,7 @@ from mercer import (
     LogisticRegression,
     OneClassSVM,
 )
+from mercer.certificates.status import StoppedError
 from mercer.cluster import ClusterError, dask_workers
 from mercer.cluster.dask_workers import DaskWorkers
 from mercer.features import Nystroem
@@ -169,7 +172,7 @@ def test_machines_that_load_a_table_refuse_one_that_is_too_large(table, machine)
         np.testing.assert_allclose(predicted.compute(), memory, rtol=1e-9)
         with pytest.raises(MemoryError, match=r"1,200 bytes.* 1,199 bytes at most.*raise memory_limit"):
             machine.set_params(memory_limit=1_199).fit(rows, lazy(y, 2))
-    with pytest.raises(MemoryError, match="LeastSquaresClassifier keeps no rows with workers: fit it to a sample"):
+    with pytest.raises(MemoryError, match="LeastSquaresClassifier would train in this process: fit it to a sample"):
         LeastSquaresClassifier().fit(da.zeros((1 << 20, 200), chunks=(1 << 16, 200)), y)
 
 
@@ -205,6 +208,89 @@ def test_landmarks_by_blocks(table):
     fits = [LinearSVC(tol=1e-6).fit(features.transform(lazy(X, k)), lazy(labels, 2)) for k in (1, 2, 5)]
     assert all(np.array_equal(one.coef_, fits[0].coef_) for one in fits)
     assert fits[0].certificate_.status == "optimal"
+
+
+CELLS = {
+    "hinge, balanced": (SVC(class_weight="balanced", C=3.0), "labels"),
+    "several classes": (SVC(multi_class="ovr"), "classes"),
+    "tube": (SVR(), "values"),
+    "novelty": (OneClassSVM(nu=0.2), None),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_are_those_in_memory_for_every_number_of_partitions(table, name):
+    machine, target = CELLS[name]
+    X, values, labels, weights = (part[:1_500] for part in table)
+    y = {"labels": labels, "values": values, "classes": np.digitize(values, [-3.0, 3.0]), None: None}[target]
+    machine.set_params(approximation=Cells(cell_rows=300))
+    fits = [
+        pickle.loads(pickle.dumps(machine.fit(lazy(X, k), None if y is None else lazy(y, 2), lazy(weights, 3))))
+        for k in (1, 2, 5)
+    ]
+    memory = machine.fit(X, y, weights)
+    method = "predict" if target == "values" else "decision_function"
+    expected = getattr(memory, method)(X)
+    for one in fits:
+        np.testing.assert_array_equal(getattr(one, method)(X), getattr(fits[0], method)(X))
+    np.testing.assert_allclose(getattr(fits[0], method)(X), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(fits[0].approximation_.tree.thresholds, memory.approximation_.tree.thresholds)
+    assert fits[0].certificate_.primal == pytest.approx(memory.certificate_.primal, rel=1e-9)
+    assert fits[0].certificate_.status == memory.certificate_.status == "optimal"
+    assert fits[0].certificate_.distance_to_exact == np.inf
+    assert fits[0].n_features_in_ == P
+    with pytest.raises(ValueError, match="training data"):
+        fits[0].certificate_.verify()
+
+
+def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
+    monkeypatch.setattr("mercer.estimators._lazy_cells.SAMPLE", 400)
+    X, _, labels, _ = table
+    exact = SVC().fit(X[:1_000], labels[:1_000]).score(X, labels)
+    machine = SVC(approximation=Cells(cell_rows=1_000))
+    fits = [machine.fit(lazy(X, k), labels).predict(lazy(X, 2)).compute() for k in (1, 3)]
+    np.testing.assert_array_equal(*fits)
+    assert (fits[0] == labels).mean() > exact - 0.02
+    assert "a sample of 400 rows" in machine.approximation_.reason
+    sizes = [cell.cell.rows.size for cell in machine.approximation_.cells]
+    assert len(sizes) == machine.approximation_.tree.n_cells == 4
+    few = np.where(X[:800] > 0.5, X[:800], 0.0)
+    sparse = da.from_array(few, chunks=(200, P)).map_blocks(sp.csr_matrix)
+    machine = SVC(approximation=Cells(cell_rows=300)).fit(sparse, labels[:800])
+    memory = SVC(approximation=Cells(cell_rows=300)).fit(sp.csr_matrix(few), labels[:800])
+    assert (machine.predict(few) == memory.predict(few)).mean() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (SVC(probability=True), "probability=False"),
+        (SVC(C=np.inf), "finite C"),
+        (OneClassSVM(contamination=0.1), "contamination=None"),
+        (SVC(kernel="tanimoto"), "kernels of columns of numbers"),
+        (SVC(approximation=Cells(cell_rows=50), callback=lambda _: True), "callback stopped"),
+    ],
+)
+def test_cells_that_need_rows_in_memory_are_refused(table, machine, message):
+    X, _, labels, _ = table
+    if machine.approximation is None:
+        machine.set_params(approximation="cells")
+    with pytest.raises((ValueError, StoppedError), match=message):
+        machine.fit(lazy(X[:200], 2), labels[:200])
+
+
+@pytest.mark.slow
+def test_cells_on_a_cluster_survive_a_worker(table, client):
+    X, _, labels, _ = table
+    machine = SVC(approximation=Cells(cell_rows=500))
+    memory = machine.fit(X, labels).decision_function(X)
+    np.testing.assert_allclose(machine.fit(lazy(X, 3), lazy(labels, 3)).decision_function(X), memory, atol=1e-9)
+    pid = next(iter(client.run(os.getpid).values()))
+    killer = threading.Timer(0.05, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    again = machine.fit(lazy(X, 3) + 0.0, lazy(labels, 3))
+    killer.join()
+    np.testing.assert_allclose(again.decision_function(X), memory, atol=1e-9)
 
 
 def test_limits_are_heard(table):

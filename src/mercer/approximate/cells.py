@@ -123,10 +123,10 @@ class Cells(Way):
                 "what cells save. Set approximation=None, or give the rows and a kernel."
             )
         with control.interruption:
-            return _Training(self, task, control).run()
+            return CellsTraining(self, task, control).run()
 
 
-class _Training:
+class CellsTraining:
     """One training of cells."""
 
     def __init__(self, way: Cells, task: Task, control: Control) -> None:
@@ -145,14 +145,14 @@ class _Training:
         machines = self.trained(parts)
         distances = self.distances(machines)
         sizes = [int(np.count_nonzero(part.is_home)) for part in parts]
-        text = _described(sizes)
+        text = described(sizes)
         certificate = combine([one for machine in machines for one in machine.certificates])
         certificate = replace(
             certificate, seconds=self.monitor.seconds, peak_memory_bytes=self.peak_bytes(certificate, parts)
         )
         return CellsMachine(
             ApproximateCertificate.of(certificate, text, distances),
-            f"{text}, {why}.{_unfinished(machines)}",
+            f"{text}, {why}.{unfinished(machines)}",
             self.task.kernel,
             tree,
             machines,
@@ -254,7 +254,8 @@ class _Training:
         return bounds
 
 
-def _described(sizes: list[int]) -> str:
+def described(sizes: list[int]) -> str:
+    """Say in how many cells of how many rows a machine consists."""
     if len(sizes) == 1:
         return f"one cell of all {sizes[0]:,} rows, which is the exact machine"
     least, most = min(sizes), max(sizes)
@@ -262,7 +263,7 @@ def _described(sizes: list[int]) -> str:
     return f"{len(sizes):,} cells of {size} rows, each an exact machine"
 
 
-def _unfinished(machines: list[CellMachine]) -> str:
+def unfinished(machines: list[CellMachine]) -> str:
     """Return a sentence that names the cells whose training was stopped; empty without any."""
     stopped = [k for k, one in enumerate(machines) if one.statuses & {Status.TIME_LIMIT, Status.INTERRUPTED}]
     if not stopped:

@@ -97,6 +97,56 @@ class MedianTree:
         return cell_of
 
 
+def divided(
+    tree: MedianTree,
+    data: Data,
+    *,
+    overlap: float = 0.0,
+    margins: FloatArray | None = None,
+    n_jobs: int | None = None,
+    check: Check | None = None,
+) -> tuple[list[Cell], FloatArray]:
+    """Return the rows of each cell of a tree, and for each cut the distance up to which rows are on both sides.
+
+    Without `margins`, the distances are those that `overlap` asks for: with the rows and the overlap that have grown
+    the tree, the cells are the same but for ties. They divide other rows alike, part by part.
+    """
+    lengths = np.full(tree.thresholds.size, -1.0) if margins is None else margins
+    cells = [Cell(np.arange(data.n), np.ones(data.n, dtype=bool))] * tree.n_cells
+    waiting = [(0, cells[0])] if tree.thresholds.size else []
+    while waiting:
+        number, node = waiting.pop()
+        pivots, threshold = slice(tree.edges[number], tree.edges[number + 1]), tree.thresholds[number]
+        heights = np.empty(0)
+        if node.rows.size:
+            assert tree.pivots is not None
+            heights = _heights(
+                tree.kernel, data, node.rows, tree.pivots.rows(pivots), tree.weights[pivots], n_jobs=n_jobs, check=check
+            )
+        away = np.abs(heights - threshold)
+        if margins is None:
+            lengths[number] = _length_of_share(away, overlap)
+        near = away <= lengths[number]
+        first = heights <= threshold
+        for side, inside in zip(tree.sides[number].tolist(), (first, ~first), strict=True):
+            part = Cell(node.rows[inside | near], (node.is_home & inside)[inside | near])
+            if side < 0:
+                cells[-1 - side] = part
+            else:
+                waiting.append((side, part))
+    return cells, lengths
+
+
+def _length_of_share(distances: FloatArray, share: float) -> float:
+    """Return a length that so large a share of the distances does not exceed, half way to the next one; -1 for none."""
+    n_near = int(share * distances.size)
+    if not n_near:
+        return -1.0
+    ordered = np.sort(distances)
+    following = float(ordered[n_near]) if n_near < ordered.size else float(ordered[-1])
+    return float(ordered[n_near - 1]) + 0.5 * (following - float(ordered[n_near - 1]))
+
+
 def kernel_of_cuts(kernel: Kernel, data: Data) -> Kernel:
     """Return the kernel whose space is cut: that of the columns if the kernel reads columns of numbers, else its own.
 

@@ -40,7 +40,9 @@ from mercer.estimators._base import say
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine, SingleMachine
 from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._lazy_cells import fit_lazy_cells, trains_lazily
 from mercer.estimators._validation import check_sample_weight, check_targets, rows_of_weight, scaling_hint
+from mercer.kernels import Kernel
 from mercer.multiclass import training
 from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
 from mercer.solvers import Control, Limits
@@ -177,21 +179,26 @@ class Approximates(DualMachine):
                 "checkpoint= is for exact machines: an approximate one has no state that continues. Leave checkpoint "
                 "out, or set approximation=None."
             )
-        machine = way.train(task, control, self._shared)
-        if "choice_" in vars(self):
-            machine = replace(machine, certificate=machine.certificate.chosen(self.choice_.reason))  # type: ignore[type-var]
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
-        self.approximation_, self.kernel_, self._trained_way = machine, task.kernel, way
-        self.shape_fit_ = task.data.shape
-        certificate = machine.certificate
-        self.fit_status_ = 0 if certificate.status is Status.OPTIMAL else 1
+        machine = self._store_approximate(way, way.train(task, control, self._shared), task.kernel, task.data.shape)
         if isinstance(machine, Expansion):
             rows = machine.rows
             self.support_ = rows.astype(np.int32 if task.data.n < 2**31 else np.int64)
             self._hold(machine.coefficients, machine.biases, None if task.kernel.takes_values else machine.support)
         else:
             self.intercept_ = np.zeros(task.n_machines)
+        return machine
+
+    def _store_approximate(
+        self, way: Way, machine: ApproximateMachine, kernel: Kernel, shape: tuple[int, int]
+    ) -> ApproximateMachine:
+        """Store a machine that was trained on a table of this shape, and return it with the reason of its choice."""
+        if "choice_" in vars(self):
+            machine = replace(machine, certificate=machine.certificate.chosen(self.choice_.reason))  # type: ignore[type-var]
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+        self.approximation_, self.kernel_, self._trained_way = machine, kernel, way
+        self.shape_fit_ = shape
+        self.fit_status_ = 0 if machine.certificate.status is Status.OPTIMAL else 1
         return machine
 
     if not TYPE_CHECKING:
@@ -261,16 +268,26 @@ class ApproximatesClasses(Approximates, MarginClassifier):
                 "a joint machine cannot be approximated: set multi_class='ovr' or 'ovo', or approximation=None."
             )
         self._check_shape(self.multi_class)
+        if trains_lazily(way, X):
+            table = fit_lazy_cells(self, way, machine_spec, X, y, sample_weight, control)
+            assert table.labels is not None
+            self._name_classes(table.labels)
+            return
         task, labels = self._labelled_task(machine_spec, X, y, sample_weight, groups)
         self._check_folds(labels)
         machine = self._train_approximately(way, task, control)
-        self.classes_, self.class_weight_ = labels.classes.copy(), labels.class_weight.copy()
-        self._scheme, self.n_iter_ = self.multi_class, np.array([machine.certificate.n_iter], dtype=np.int64)
+        self._name_classes(labels)
         if isinstance(machine, Expansion):
             self._arrange(self.multi_class, labels.codes[self.support_])
         self._warn_of_approximation(task.data)
         if self._has_probabilities():
             self._calibrate_by_folds(way, task, labels, control, began)
+
+    def _name_classes(self, labels: Labels) -> None:
+        """Store the classes of the machine that was trained."""
+        self.classes_, self.class_weight_ = labels.classes.copy(), labels.class_weight.copy()
+        n_iter = self.approximation_.certificate.n_iter
+        self._scheme, self.n_iter_ = self.multi_class, np.array([n_iter], dtype=np.int64)
 
     def _why_exact(self, machine_spec: QuadraticSpec, n_rows: int) -> str:
         """See :meth:`Approximates._why_exact`."""
@@ -357,9 +374,16 @@ class ApproximatesClasses(Approximates, MarginClassifier):
 class ApproximatesOneMachine(Approximates, SingleMachine):
     """A regression or a detector of novelties that can be trained approximately."""
 
-    def _train_by(self, way: Way, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Data:
-        """Train the machine approximately; the arguments are those of :meth:`SingleMachine._train`."""
+    def _train_by(self, way: Way, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Data | None:
+        """Train the machine approximately, and return its rows, None if they are with workers.
+
+        The arguments are those of :meth:`SingleMachine._train`.
+        """
         control = self._control()
+        if trains_lazily(way, X):
+            fit_lazy_cells(self, way, machine_spec, X, y, sample_weight, control)
+            self.spec_, self.n_iter_ = machine_spec, self.approximation_.certificate.n_iter
+            return None
         task = self._training_task(machine_spec, X, y, sample_weight)
         data = task.data
         machine = self._train_approximately(way, task, control)

@@ -127,7 +127,11 @@ def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any, *, has_dig
         raise ValueError(f"{type(machine).__name__} requires y to be passed, but the target y is None.")
     workers = chosen_workers(n_threads(machine.n_jobs))
     checker = clone(machine).set_params(callback=None)
-    given = {"X": X, "y": y} if sample_weight is None else {"X": X, "y": y, "sample_weight": sample_weight}
+    given = {"X": X, "y": y, "sample_weight": sample_weight}
+    if isinstance(y, str):  # a detector of novelties has no targets
+        del given["y"]
+    if sample_weight is None:
+        del given["sample_weight"]
     columns = _placed_parts(given, workers, checker, has_digests)
     table = columns["X"]
     for name, parts in columns.items():
@@ -137,10 +141,10 @@ def read_lazy_table(machine: Any, X: Any, y: Any, sample_weight: Any, *, has_dig
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X has empty partitions only.")
     p, dtype, is_sparse = table.shape_and_type()
     labels = code_of = classes = None
-    if machine._task == "classification":
+    if "y" in columns and machine._task == "classification":
         classes = _classes(columns["y"])
         labels, code_of = labels_of_sums(classes, _mass_of_classes(workers, columns, classes), machine.class_weight)
-    else:
+    elif "y" in columns:
         refuse_large_targets(np.array([columns["y"].largest]))
     if sample_weight is not None:
         rows_of_weight(np.array([columns["sample_weight"].largest]))
@@ -351,7 +355,8 @@ def _block_of(
 ) -> Block:
     """Return a block of rows, put together from chunks of partitions."""
     (first, end), chunks = source
-    table, y = _joined(chunks["X"], dtype, is_sparse), _joined(chunks["y"])
+    table = _joined(chunks["X"], dtype, is_sparse)
+    y = _joined(chunks["y"]) if "y" in chunks else np.zeros(end - first)
     weights = _joined(chunks["sample_weight"]) if "sample_weight" in chunks else np.ones(end - first)
     if classes is not None and code_of is not None:
         y = code_of[np.searchsorted(classes, y)]

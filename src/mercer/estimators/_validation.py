@@ -266,10 +266,14 @@ def _in_memory(estimator: BaseEstimator, X: Any) -> Any:
         return X
     parameters = estimator.get_params(deep=False)
     limit = check_whole("memory_limit", parameters.get("memory_limit"), unit="bytes", at_least=0)
-    raised = "raise memory_limit, or " if "memory_limit" in parameters else ""
+    remedies = [
+        *(["raise memory_limit"] if "memory_limit" in parameters else []),
+        *(["set approximation='cells', which keeps rows with workers"] if "approximation" in parameters else []),
+        "fit it to a sample of the rows",
+    ]
     remedy = (
-        f"{type(estimator).__name__} keeps no rows with workers: {raised}fit it to a sample of the rows. "
-        "LinearSVC, LinearSVR and LogisticRegression train on lazy tables where they are, also on landmarks, "
+        f"{type(estimator).__name__} would train in this process: {', or '.join(remedies)}. LinearSVC, LinearSVR and "
+        "LogisticRegression train on lazy tables where they are, also on landmarks, "
         "Nystroem(...).fit(sample).transform(X)."
     )
     return loaded(X, DEFAULT_MEMORY_LIMIT if limit is None else limit, remedy)

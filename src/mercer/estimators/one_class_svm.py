@@ -239,7 +239,7 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
     def _fit_by(self, way: Way, machine_spec: specs.ForOneClassSVM, X: Any, sample_weight: Any) -> OneClassSVM:
         """Train the machine approximately; with `contamination`, only its offset is moved."""
         data = self._train_by(way, machine_spec, X, "no_validation", sample_weight)
-        if machine_spec.contamination > 0.0:
+        if data is not None and machine_spec.contamination > 0.0:
             weights = check_sample_weight(sample_weight, data.n)
             border = border_of(self._scores(data), weights, machine_spec.contamination, data)
             self.intercept_ = np.array([-border.score])

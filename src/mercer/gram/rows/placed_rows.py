@@ -131,6 +131,11 @@ class PlacedRows(LinearRows):
         """Whether the workers have forgotten the rows."""
         return not self._blocks
 
+    @property
+    def placed(self) -> Sequence[Handle]:
+        """The handles of the blocks."""
+        return tuple(self._blocks)
+
     def release(self) -> None:
         """Let the workers forget the rows; they cannot be read any more."""
         self._blocks, self._states = [], []

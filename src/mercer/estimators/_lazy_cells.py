@@ -1,0 +1,98 @@
+"""The training of cells on tables of Dask: rows stay with the workers, which train a cell at a time each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import InvalidParameterError
+
+from mercer.approximate import Cells, Way
+from mercer.approximate.placed_cells import SAMPLE, PlacedTask, data_of, train_on_workers
+from mercer.cluster import is_lazy
+from mercer.data.arguments import check_whole
+from mercer.estimators._lazy_training import LazyTable, read_lazy_table
+from mercer.gram.rows.table_rows import sample_of
+from mercer.kernels import Kernel
+from mercer.solvers import Control
+from mercer.specs import ForOneClassSVM, QuadraticSpec
+
+
+def trains_lazily(way: Way, X: Any) -> bool:
+    """Whether this way keeps a lazy table with its workers; other ways load it."""
+    return isinstance(way, Cells) and is_lazy(X)
+
+
+def fit_lazy_cells(
+    machine: Any, way: Any, spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, control: Control
+) -> LazyTable:
+    """Train a machine of cells on a lazy table, store it in the estimator, and return what is known of the table.
+
+    The estimator stores what belongs to its kind: classes, or the specification.
+
+    Raises
+    ------
+    ValueError
+        If the machine asks for what needs the rows in memory; the message names the remedy.
+    ClusterError
+        If the workers cannot finish the work.
+    """
+    kernel = _kernel_of_columns(machine)
+    _refuse_what_needs_rows(machine, spec)
+    limit = check_whole("memory_limit", machine.memory_limit, unit="bytes", at_least=0)
+    table = read_lazy_table(machine, X, y, sample_weight)
+    rows, labels = table.rows, table.labels
+    size = min(SAMPLE, rows.n)
+    drawn, sampled = rows.sample(size), sample_of(rows.n, size)
+    task = PlacedTask(
+        spec,
+        kernel,
+        None if labels is None else labels.class_weight,
+        getattr(machine, "multi_class", "ovo"),
+        limit,
+    )
+    data = data_of(drawn.table)
+    sample = task.of(data, drawn.labels, drawn.weights, check_whole("n_jobs", machine.n_jobs))
+    if not sample.n:
+        raise ValueError(
+            f"all of {size:,} sampled rows have the weight 0, so that they choose no cells. Leave rows of weight 0 out."
+        )
+    resolved = kernel.resolve(data, None if sample_weight is None else drawn.weights)
+    sample, task = replace(sample, kernel=resolved), replace(task, kernel=resolved)
+    trained = train_on_workers(way, task, rows, sample, sampled, control)
+    machine._store_approximate(way, trained, resolved, (rows.n, rows.p))
+    for name in ("feature_names_in_", "_targets", "_weights"):
+        machine.__dict__.pop(name, None)
+    machine.n_features_in_, machine.intercept_ = rows.p, np.zeros(trained.cells[0].columns.constants.size)
+    if table.names is not None:
+        machine.feature_names_in_ = table.names
+    machine._warn_of_approximation(trained.cells[0].support)
+    return table
+
+
+def _kernel_of_columns(machine: Any) -> Kernel:
+    """Return the kernel of the machine, which must read columns of numbers."""
+    try:
+        kernel: Kernel = machine._kernel_asked_for()
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(str(error)) from error
+    flags = ("takes_values", "is_structured", "takes_fingerprints", "takes_symbols", "named_columns", "takes_any_rows")
+    if any(getattr(kernel, flag) for flag in flags):
+        raise ValueError(
+            f"cells of lazy tables take kernels of columns of numbers, but {kernel!r} reads other rows: load the rows, "
+            "or take another kernel."
+        )
+    return kernel
+
+
+def _refuse_what_needs_rows(machine: Any, spec: QuadraticSpec) -> None:
+    remedy = "or load the rows into this process"
+    if not np.isfinite(spec.C):
+        raise ValueError(f"an approximate machine needs a finite C, got C = inf: set a finite C, {remedy}.")
+    if machine._checkpoint is not None:
+        raise ValueError("checkpoint= is for exact machines, and for linear ones: leave it out.")
+    if getattr(machine, "probability", False):
+        raise ValueError(f"probability=True calibrates on rows in memory: set probability=False, {remedy}.")
+    if isinstance(spec, ForOneClassSVM) and spec.contamination > 0.0:
+        raise ValueError(f"contamination= sorts the scores of rows in memory: set contamination=None and nu, {remedy}.")
