@@ -204,7 +204,7 @@ def test_what_a_device_cannot_do_is_refused(machine, method, message):
         getattr(fitted, method)(away(X))
 
 
-@pytest.mark.parametrize("machine", [SVC(), LinearSVC(), mercer.KernelRidge()])
+@pytest.mark.parametrize("machine", [SVC(), mercer.LeastSquaresClassifier(), mercer.KernelRidge()])
 def test_training_asks_for_rows_on_the_host(machine):
     with pytest.raises(TypeError, match=r"on the device .*device1.*to_host"):
         machine.fit(away(X), y)

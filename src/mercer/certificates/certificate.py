@@ -258,7 +258,8 @@ class Certificate(Result):
         """Return this certificate computed again, without native kernels and without the sums of the fit.
 
         Kernel values come from `kernel.block` in float64: plain NumPy, or native blocks for kernels on strings and
-        sets. Products, conditions and objectives are computed by NumPy, in longdouble where sums are long.
+        sets. Products, conditions and objectives are computed by NumPy, in longdouble where sums are long. Rows on a
+        device stay there: sums over them are computed by its library in float64.
 
         Raises
         ------

@@ -19,6 +19,7 @@ from mercer.cluster import join
 from mercer.data import as_data
 from mercer.data.rows import BLOCK_VALUES
 from mercer.gram import Gram
+from mercer.gram.rows.device_table import DeviceTable
 from mercer.gram.rows.exact_sums import exact_products
 from mercer.gram.rows.sweeps import column_squares, times, transposed_times
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
@@ -468,8 +469,11 @@ def _steepest(
 def long_products(table: Any, constant: float, w: FloatArray, beta: FloatArray) -> tuple[FloatArray, Any]:
     """Return the products of the rows with `w` in float64, and sum_i beta_i x_i, by sums in longdouble.
 
-    They have the shapes of `beta` and of `w`: (m,) and (q,), or (m, K) and (q, K).
+    They have the shapes of `beta` and of `w`: (m,) and (q,), or (m, K) and (q, K). Sums over a table on a device are in
+    float64, computed there: it has no longer numbers, and its rows do not come to the host.
     """
+    if isinstance(table, DeviceTable):
+        return times(table, constant, w), transposed_times(table, constant, beta).astype(np.longdouble)
     m, p = table.shape
     long_w, long_beta = w.astype(np.longdouble), beta.astype(np.longdouble)
     z, v = np.empty(beta.shape), np.zeros(w.shape, dtype=np.longdouble)

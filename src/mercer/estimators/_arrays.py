@@ -26,23 +26,40 @@ def checked_array(machine: BaseEstimator, name: str, X: Any) -> tuple[Place, Any
     ValueError
         If it is not a table of the columns of `fit`, has no row, or holds NaN or infinity.
     """
-    place, kind = place_of(X), type(machine).__name__
-    xp = place.xp
+    kind = type(machine).__name__
     if name not in _NAMES:
-        raise TypeError(f"{name} of {kind} computes on the host, but X is an array of {place.name}: give to_host(X).")
-    if not xp.isdtype(X.dtype, ("real floating", "integral", "bool")):
-        raise TypeError(f"X must hold real numbers, got an array of {place.name} of {X.dtype}.")
+        where = place_of(X).name
+        raise TypeError(f"{name} of {kind} computes on the host, but X is an array of {where}: give to_host(X).")
     p = getattr(machine, "n_features_in_", None)
     if p is None:
         raise TypeError(f"this {kind} was trained on rows that are no table of numbers: it predicts on the host alone.")
-    if X.ndim != 2 or X.shape[1] != p:
-        raise ValueError(f"X must have the {p} columns of fit, (m, {p}), got an array of shape {tuple(X.shape)}.")
-    if not X.shape[0]:
-        raise ValueError(f"Found array with 0 sample(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
+    place = array_of_numbers(X, p)
+    xp = place.xp
     table = xp.astype(X, xp.float64)
     if not bool(xp.all(xp.isfinite(table))):
         raise ValueError(f"X holds NaN or infinity: {kind} needs finite numbers. Fill them in, or leave the rows out.")
     return place, table
+
+
+def array_of_numbers(X: Any, p: int | None = None) -> Place:
+    """Return where a table of real numbers is, with at least one row and, if it is given, `p` columns.
+
+    Raises
+    ------
+    TypeError
+        If the array does not hold real numbers.
+    ValueError
+        If it is no table, has other columns or no row.
+    """
+    place = place_of(X)
+    if not place.xp.isdtype(X.dtype, ("real floating", "integral", "bool")):
+        raise TypeError(f"X must hold real numbers, got an array of {place.name} of {X.dtype}.")
+    if X.ndim != 2 or p not in (None, X.shape[1]):
+        wanted = "be a table, (n, p)" if p is None else f"have the {p} columns of fit, (m, {p})"
+        raise ValueError(f"X must {wanted}, got an array of shape {tuple(X.shape)}.")
+    if not X.shape[0]:
+        raise ValueError(f"Found array with 0 sample(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
+    return place
 
 
 def result_of_array(machine: Any, name: str, X: Any) -> Any:

@@ -16,12 +16,13 @@ from mercer._typing import FloatArray
 from mercer.data import as_data
 from mercer.data.checks import FLOATS
 from mercer.estimators._validation import drop_record, refuse_problem, table_of_numbers
+from mercer.gram.rows import DeviceRows, DeviceTable, TableRows
 from mercer.gram.rows.sweeps import column_squares
 
 _SMALL = (np.int8, np.uint8, np.bool_, np.int16, np.uint16, np.float16)  # types whose values float32 holds exactly
 _TYPES = (np.float64, np.float32, *_SMALL)
 _DOK_ENTRY = 76  # bytes; what SciPy 1.17 needs for an entry of a DOK matrix while it is converted (tracemalloc)
-_LARGEST = 1e153  # times the root of the number of terms; sums of squares of larger values could overflow
+LARGEST = 1e153  # times the root of the number of terms; sums of squares of larger values could overflow
 
 
 class LinearTable(NamedTuple):
@@ -29,8 +30,8 @@ class LinearTable(NamedTuple):
 
     Attributes
     ----------
-    values : ndarray or csr_array of shape (n, p)
-        Float32, float64 or int8 in C order, or canonical CSR of float32 or float64.
+    values : ndarray, csr_array or DeviceTable of shape (n, p)
+        Float32, float64 or int8 in C order, canonical CSR of float32 or float64, or a table on a device.
     copied_bytes : int
         Bytes that were copied from what the user passed.
     squares : ndarray of shape (p,), optional
@@ -40,6 +41,11 @@ class LinearTable(NamedTuple):
     values: Any
     copied_bytes: int
     squares: FloatArray | None = None
+
+    def rows(self, labels: FloatArray, weights: FloatArray) -> TableRows | DeviceRows:
+        """Return the rows with their labels and weights, (n,) each."""
+        made = DeviceRows if isinstance(self.values, DeviceTable) else TableRows
+        return made(self.values, labels, weights, self.squares)
 
 
 def read_linear_table(
@@ -88,7 +94,7 @@ def _is_harmless(squares: FloatArray | None, shape: tuple[int, int]) -> bool:
     if squares is None:
         return False
     with np.errstate(all="ignore"):
-        return bool(squares.sum() * max(shape) < _LARGEST**2)
+        return bool(squares.sum() * max(shape) < LARGEST**2)
 
 
 def refuse_large_targets(targets: FloatArray) -> None:
@@ -100,7 +106,7 @@ def refuse_large_targets(targets: FloatArray) -> None:
         The message names the row.
     """
     row = int(np.abs(targets).argmax())
-    if abs(targets[row]) * targets.size**0.5 >= _LARGEST:
+    if abs(targets[row]) * targets.size**0.5 >= LARGEST:
         raise ValueError(
             f"y is {targets[row]:g} in row {row}, too large for sums of squares in float64. Divide y by a power of 10, "
             "or leave this row out."
@@ -111,7 +117,7 @@ def refuse_overflow(estimator: BaseEstimator, table: Any) -> None:
     """Refuse finite values so large that sums of squares could overflow: no duality gap could be computed."""
     values = table if isinstance(table, np.ndarray) else table.data
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    if largest * max(table.shape) ** 0.5 < _LARGEST:
+    if largest * max(table.shape) ** 0.5 < LARGEST:
         return
     place = int(np.abs(values).argmax())
     row, column = divmod(place, table.shape[1]) if isinstance(table, np.ndarray) else _place_of_entry(table, place)

@@ -170,11 +170,7 @@ def table_of_numbers(
     is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
         refuse_mask(X, "X")
-        if is_array(X) and not is_on_host(X):
-            raise TypeError(
-                f"X is on the device {str(X.device)!r}, but this method of {type(estimator).__name__} computes on the "
-                "host: give mercer.to_host(X)."
-            )
+        refuse_device(estimator, X)
         if looks_structured(X):
             raise ValueError(
                 "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "
@@ -208,6 +204,20 @@ def table_of_numbers(
     if is_known and not has_none:
         check_consistent_length(checked, y)
     return checked[0] if isinstance(checked, tuple) else checked
+
+
+def is_on_device(X: Any) -> bool:
+    """Whether X is an array of another library that NumPy cannot read."""
+    return is_array(X) and not is_on_host(X)
+
+
+def refuse_device(estimator: BaseEstimator, X: Any) -> None:
+    """Raise TypeError if X is on a device."""
+    if is_on_device(X):
+        raise TypeError(
+            f"X is on the device {str(X.device)!r}, but this method of {type(estimator).__name__} computes on the "
+            "host: give mercer.to_host(X)."
+        )
 
 
 def _finite(estimator: BaseEstimator, data: SomeData) -> SomeData:

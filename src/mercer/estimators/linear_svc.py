@@ -10,9 +10,10 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.cluster import is_lazy
 from mercer.data.arguments import check_choice
+from mercer.estimators._device_training import host_targets, read_training_table
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._linear_rows import LinearTable, read_linear_table
+from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_penalty
@@ -225,6 +226,8 @@ class LinearSVC(ByScores, FitsFiles):
             Float32, float64, int8 and bool arrays in C order and canonical CSR matrices are not copied; other small
             integers become float32, all other numbers float64.
             Dask arrays and data frames stay with their workers, also if `y` and `sample_weight` are lazy.
+            Arrays of other libraries on a device stay there, and sums over their rows are computed there; `y` and
+            `sample_weight` are copied to the host.
         y : array-like of shape (n,)
             Labels of at least two classes.
         sample_weight : array-like of shape (n,), optional
@@ -251,13 +254,14 @@ class LinearSVC(ByScores, FitsFiles):
         """
         if is_lazy(X):
             return self._fit_lazy(X, y, sample_weight, checkpoint)
+        y, sample_weight = host_targets(X, y, sample_weight, checkpoint)
         with self._checkpointed(checkpoint, X, y, sample_weight):
             spec, control = self._asked(), self._control()
-            table = read_linear_table(self, X, reset=True, y=y)
+            table = read_training_table(self, X, y, spec.C)
             labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
             codes = labels.codes.astype(np.float64)
-            rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
-            if self.multi_class == _JOINT:
+            rows = table.rows(codes, labels.sample_weight)
+            if self.multi_class == _JOINT and isinstance(rows, TableRows):
                 return self._train_jointly(spec, rows, labels, table, control)
             problems = self._problems(spec, rows, labels)
             solutions = self._solve(problems, control)
@@ -308,8 +312,8 @@ class LinearSVC(ByScores, FitsFiles):
         assert labels is not None
         if self.multi_class == _JOINT:
             raise InvalidParameterError(
-                'multi_class="crammer_singer" needs the rows in memory: train by `fit` on arrays, or set '
-                'multi_class="ovr".'
+                'multi_class="crammer_singer" needs the rows in memory, on the host: train by `fit` on NumPy '
+                'arrays, or set multi_class="ovr".'
             )
         weights, n_classes = labels.class_weight, labels.classes.size
         if n_classes == 2:

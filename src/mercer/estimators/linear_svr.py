@@ -11,13 +11,14 @@ from sklearn.base import RegressorMixin
 from mercer._typing import FloatArray
 from mercer.cluster import by_blocks, is_lazy
 from mercer.data.arguments import check_choice, check_number
+from mercer.estimators._device_training import host_targets, read_training_table
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels
-from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_large_targets
+from mercer.estimators._linear_rows import LinearTable, refuse_large_targets
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets, rows_of_weight
 from mercer.solvers import Progress
-from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows
+from mercer.solvers.rows import Bias, LinearProblem, LinearRows
 from mercer.specs import ForLinearSVR
 
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
@@ -187,14 +188,15 @@ class LinearSVR(RegressorMixin, FitsFiles):
         """
         if is_lazy(X):
             return self._fit_lazy(X, y, sample_weight, checkpoint)
+        y, sample_weight = host_targets(X, y, sample_weight, checkpoint)
         with self._checkpointed(checkpoint, X, y, sample_weight):
             spec, control = self._asked(), self._control()
-            table = read_linear_table(self, X, reset=True, y=y)
+            table = read_training_table(self, X, y, spec.C)
             weights = check_sample_weight(sample_weight, table.values.shape[0])
             used_rows = rows_of_weight(weights)
             targets = check_targets(y)
             refuse_large_targets(targets)
-            problems = self._problems(spec, TableRows(table.values, targets, weights, table.squares), None)
+            problems = self._problems(spec, table.rows(targets, weights), None)
             solutions = self._solve(problems, control)
             self.spec_, self._used_rows = spec, used_rows
             self._store(problems, solutions, table)

@@ -15,9 +15,10 @@ from mercer.certificates.status import Status
 from mercer.cluster import is_lazy
 from mercer.data.arguments import check_choice, check_flag, check_number
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._device_training import host_targets, read_training_table
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._linear_rows import LinearTable, read_linear_table
+from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByLikelihood
 from mercer.solvers import Control, Progress
@@ -189,6 +190,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             Float32, float64, int8 and bool arrays in C order and canonical CSR matrices are not copied; other small
             integers become float32, all other numbers float64.
             Dask arrays and data frames stay with their workers, also if `y` and `sample_weight` are lazy.
+            Arrays of other libraries on a device stay there, and sums over their rows are computed there; `y` and
+            `sample_weight` are copied to the host. More than two classes need ``multi_class="ovr"`` then.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors of the loss by row, >= 0; a row of weight 0 is ignored.
@@ -212,14 +215,15 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         """
         if is_lazy(X):
             return self._fit_lazy(X, y, sample_weight, checkpoint)
+        y, sample_weight = host_targets(X, y, sample_weight, checkpoint)
         with self._checkpointed(checkpoint, X, y, sample_weight):
             spec, control = self._asked(), self._control()
-            table = read_linear_table(self, X, reset=True, y=y)
+            table = read_training_table(self, X, y, spec.C)
             labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
             _refuse_many_columns(table.values.shape[1])
             codes = labels.codes.astype(np.float64)
-            rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
-            if labels.classes.size > 2 and self.multi_class != "ovr":
+            rows = table.rows(codes, labels.sample_weight)
+            if labels.classes.size > 2 and self.multi_class != "ovr" and isinstance(rows, TableRows):
                 self._train_jointly(replace(spec, joint=True), rows, labels, table, control)
             else:
                 self._train_each(spec, rows, labels, table, control)
@@ -238,11 +242,11 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         self._hold(*problem.split(solution.w), LinearSolutions([solution]), rows, table)
 
     def _train_each(
-        self, spec: ForLogisticRegression, rows: TableRows, labels: Labels, table: LinearTable, control: Control
+        self, spec: ForLogisticRegression, rows: LinearRows, labels: Labels, table: LinearTable, control: Control
     ) -> None:
         """Train a machine for two classes, or one for each class against the rest."""
         self.spec_ = spec
-        if np.isfinite(spec.C):
+        if np.isfinite(spec.C) or not isinstance(rows, TableRows):
             problems = self._problems(spec, rows, labels)
             self._store(problems, self._solve(problems, control), table)
             return
@@ -309,8 +313,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         n_classes = labels.classes.size
         if n_classes > 2 and self.multi_class != "ovr":
             raise InvalidParameterError(
-                'more than two classes in files or with workers need multi_class="ovr", got '
-                f"{self.multi_class!r}: the softmax loss needs the rows in memory, by `fit` on arrays."
+                'more than two classes in files, with workers or on a device need multi_class="ovr", got '
+                f"{self.multi_class!r}: the softmax loss needs the rows in memory, on the host, by `fit` on arrays."
             )
         if np.isinf(spec.C):
             raise InvalidParameterError("C must be finite if the rows are in a file, got inf.")

@@ -25,6 +25,7 @@ from mercer.data.user_warnings import warn_user
 from mercer.estimators import LinearSVC, LogisticRegression
 from mercer.estimators._base import about_fit
 from mercer.estimators._linear_training import TrainedLinearMachine
+from mercer.estimators._validation import refuse_device
 from mercer.gram import Gram
 from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.linear_leave_one_out import linear_left_out
@@ -266,6 +267,7 @@ def leave_one_out(
     check_choice("what", what, ("values", "errors"))
     check_seconds(max_seconds)
     check_callback(callback)
+    refuse_device(estimator, X)
     warn_of_copies(X)
     limits: dict[str, Any] = {"max_seconds": max_seconds, "verbose": verbose, "callback": callback}
     with Checkpoint.opened(checkpoint, lambda: _about(estimator, X, y, sample_weight, what)) as states:

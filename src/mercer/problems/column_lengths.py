@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.cluster import Largest
+from mercer.gram.rows.device_table import DeviceTable
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.problems.linear import LinearProblem
 
@@ -37,6 +38,8 @@ def _squares(part: Any, constant: float) -> FloatArray:
 def _largest(part: Any) -> Largest:
     """Return the largest absolute value of each column, (p,)."""
     table = part.block.table
+    if isinstance(table, DeviceTable):
+        return Largest(table.largest())
     if not table.shape[0]:
         return Largest(np.zeros(table.shape[1]))
     high, low = table.max(axis=0), table.min(axis=0)

@@ -1,5 +1,7 @@
 """Rows as the solvers of linear machines read them: consecutive blocks, and products with all of them."""
 
+from mercer.gram.rows.device_rows import DeviceRows as DeviceRows
+from mercer.gram.rows.device_table import DeviceTable as DeviceTable
 from mercer.gram.rows.placed_rows import PlacedRows as PlacedRows
 from mercer.gram.rows.table_rows import Block as Block
 from mercer.gram.rows.table_rows import LinearRows as LinearRows

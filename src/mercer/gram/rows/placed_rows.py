@@ -56,6 +56,7 @@ class PlacedRows(LinearRows):
     """
 
     limits_numbers = True
+    is_elsewhere = True
 
     @classmethod
     def spread(

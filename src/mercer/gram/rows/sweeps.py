@@ -5,6 +5,7 @@ copied; q is the number of columns including it. Sums are in float64 whatever th
 
 Tables have values of float32, float64, int8 or uint8. They are dense and in C order, where rows may be further apart
 than their length, or CSR with indices of 32 or 64 bits. They may be read-only and memory-mapped, and are not copied.
+Or they are a :class:`DeviceTable`, whose sums are computed on its device.
 Results are the same for any number of threads. `n_jobs` is the number of threads, as in :func:`mercer.gram.n_threads`.
 
 All functions raise TypeError for values of another type. They raise ValueError for another order of a dense table, for
@@ -20,6 +21,7 @@ import numpy as np
 from mercer import _core
 from mercer._typing import FloatArray
 from mercer.gram import n_threads
+from mercer.gram.rows.device_table import DeviceTable
 from mercer.kernels.instruction_set import select_isa
 
 
@@ -30,6 +32,9 @@ def times(table: Any, constant: float, v: FloatArray, n_jobs: int | None = None)
     that row and `v`, not on the other rows of the table. It costs one pass over the table for up to 3 vectors.
     """
     vectors = _matrix(v)
+    if isinstance(table, DeviceTable):
+        products = table.times(constant, vectors)
+        return products if np.ndim(v) == 2 else products[:, 0]
     out = np.empty((table.shape[0], vectors.shape[1]))
     _core.row_products(select_isa(), native_table(table, constant), vectors, out, n_threads(n_jobs))
     return out if np.ndim(v) == 2 else out[:, 0]
@@ -85,6 +90,8 @@ def collect(
 
 def column_squares(table: Any, constant: float, n_jobs: int | None = None) -> FloatArray:
     """Return the sum of squares of each column, (q,)."""
+    if isinstance(table, DeviceTable):
+        return table.column_squares(constant)
     out = np.empty(_width(table, constant))
     _core.column_squares(select_isa(), native_table(table, constant), out, n_threads(n_jobs))
     return out
@@ -92,6 +99,8 @@ def column_squares(table: Any, constant: float, n_jobs: int | None = None) -> Fl
 
 def row_squares(table: Any, constant: float, n_jobs: int | None = None) -> FloatArray:
     """Return the sum of squares of each row, (m,), including that of the constant."""
+    if isinstance(table, DeviceTable):
+        return table.row_squares(constant)
     out = np.empty(table.shape[0])
     _core.row_squares(select_isa(), native_table(table, constant), out, n_threads(n_jobs))
     return out
@@ -130,6 +139,12 @@ def _sum(
     """Call the native sums: of weighted rows into a matrix, and of weighted products of scaled columns into another."""
     weights, sums = of_rows or (None, None)
     gram_weights, scales, gram = of_gram or (None, None, None)
+    if isinstance(table, DeviceTable):
+        if of_rows is not None:
+            of_rows[1][:] = table.transposed_times(constant, of_rows[0])
+        if of_gram is not None:
+            table.add_gram(constant, *of_gram)
+        return
     _core.weighted_sums(
         select_isa(),
         native_table(table, constant),

@@ -23,8 +23,9 @@ class Block:
     ----------
     at : slice
         The positions of the rows.
-    table : ndarray or csr_array of shape (m, p)
-        The rows: float32, float64 or int8 in C order, or canonical CSR with indices of 32 or 64 bits. Read-only.
+    table : ndarray, csr_array or DeviceTable of shape (m, p)
+        The rows: float32, float64 or int8 in C order, canonical CSR with indices of 32 or 64 bits, or on a device.
+        Read-only.
     labels : ndarray of shape (m,)
         Float64: the number of the row's class, or its target in a regression.
     weights : ndarray of shape (m,)
@@ -96,6 +97,8 @@ class LinearRows(ABC):
         Whether `numbers` keeps to a memory limit of its own, by files; otherwise they are arrays in memory.
     keeps_blocks : bool
         Whether blocks stay valid after the next one is asked for.
+    is_elsewhere : bool
+        Whether native code cannot read the tables of the blocks: they are with workers or on a device.
     """
 
     n: int
@@ -104,6 +107,7 @@ class LinearRows(ABC):
     memory_bytes: int = 0
     limits_numbers: bool = False
     keeps_blocks: bool = False
+    is_elsewhere: bool = False
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:

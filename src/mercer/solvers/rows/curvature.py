@@ -231,7 +231,7 @@ class GramCurvature(Curvature):
     def chunks(self, part: Part) -> Iterator[Part]:
         """Return pieces whose sums take about 0.1 s."""
         m, block, each = part.targets.size, part.block, float(self.problem.n_columns**2)
-        if not isinstance(block.table, np.ndarray):
+        if self.problem.rows.is_sparse:
             each = min(each, _SPARSE * (block.table.nnz / max(1, m) + 1.0) ** 2)
         height = max(1, int(_PRODUCTS / each))
         if m <= height:

@@ -11,7 +11,6 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.linear_solution import LinearPoint, WarmStart
-from mercer.gram.rows.placed_rows import PlacedRows
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.gram.threads import n_threads
 from mercer.problems.linear import Bias, LinearProblem
@@ -46,7 +45,7 @@ _STEP_ARRAYS = 3, 4  # more arrays of rows and of columns for the steps between 
 def can_descend(problem: LinearProblem) -> bool:
     """Whether :class:`DualSolver` applies: its losses, the l2 penalty; a free bias if the kernel engine solves it."""
     has_dual = isinstance(problem.loss, LOSSES) and problem.l1_ratio == 0.0
-    if isinstance(problem.rows, PlacedRows):  # whose coefficients cannot change one after the other
+    if problem.rows.is_elsewhere:  # whose coefficients cannot change one after the other
         return False
     return has_dual and (problem.bias is not Bias.FREE or engine_solves(problem))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.gram.rows.device_rows import DeviceRows
 from mercer.gram.rows.sweeps import times
 from mercer.gram.rows.table_rows import TableRows
 from mercer.problems.linear import Bias, LinearProblem
@@ -28,7 +29,7 @@ def with_middle_bias(problem: LinearProblem, w: FloatArray, n_jobs: int | None =
     n_jobs : int or None
         Number of threads for one product with all rows.
     """
-    if problem.bias is not Bias.FREE or not isinstance(problem.rows, TableRows):
+    if problem.bias is not Bias.FREE or not isinstance(problem.rows, TableRows | DeviceRows):
         return w
     (part,) = problem.parts()
     z = times(part.block.table, problem.constant, w, n_jobs)

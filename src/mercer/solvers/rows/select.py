@@ -14,7 +14,6 @@ from mercer.certificates.smooth import Evaluation
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.cluster import ClusterError
-from mercer.gram.rows.placed_rows import PlacedRows
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
@@ -260,10 +259,10 @@ def choose(
         curvature = SweptCurvature
         columns = f"{_why_not_formed(problem, too_large)}, so that the matrix of second derivatives is not formed"
         if problem.l1_ratio > 0.0:
-            if isinstance(problem.rows, PlacedRows):
+            if problem.rows.is_elsewhere:
                 raise ValueError(
-                    f"the l1 penalty with {q:,} columns needs the rows in the memory of one machine: with workers it "
-                    f"takes at most {MOST_COLUMNS:,}. Use the l2 penalty, or fewer columns."
+                    f"the l1 penalty with {q:,} columns needs the rows in the memory of the host: with workers or on a "
+                    f"device it takes at most {MOST_COLUMNS:,}. Use the l2 penalty, or fewer columns."
                 )
             needed = 0 if sifts and not problem.loss.is_smooth else column_bytes(problem)
             if memory_limit is not None and needed > memory_limit:

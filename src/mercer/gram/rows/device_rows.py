@@ -1,0 +1,50 @@
+"""Rows that linear machines sweep over on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.gram.rows.device_table import DeviceTable
+from mercer.gram.rows.placed_rows import RowsElsewhere
+from mercer.gram.rows.table_rows import Block, LinearRows, RowNumbers
+
+
+class DeviceRows(LinearRows):
+    """A table on a device: one block, whose labels, weights and other numbers of the rows are on the host.
+
+    A pickle leaves the table behind.
+
+    Parameters
+    ----------
+    table : DeviceTable
+    labels : ndarray of shape (n,)
+    weights : ndarray of shape (n,)
+    squares : ndarray of shape (p,), optional
+        The sum of squares of each column, if the caller has computed it.
+    """
+
+    keeps_blocks = True
+    is_sparse = False
+    is_elsewhere = True
+
+    def __init__(
+        self, table: DeviceTable, labels: FloatArray, weights: FloatArray, squares: FloatArray | None = None
+    ) -> None:
+        self.n, self.p = table.shape
+        self._block = Block(slice(0, self.n), table, labels, weights, squares)
+
+    def blocks(self) -> Iterator[Block]:
+        """Return the table as one block."""
+        yield self._block
+
+    def numbers(self) -> RowNumbers:
+        """Return an array of zeros on the host, (n,)."""
+        return np.zeros(self.n)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the table behind, which is on a device of this process."""
+        return RowsElsewhere, (self.n, self.p, self.is_sparse)
