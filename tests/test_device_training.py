@@ -176,6 +176,13 @@ def test_what_cannot_be_trained_on_a_device_is_refused(machine, rows, target, me
         machine.fit(away(rows), target)
 
 
+def test_a_library_without_float64_is_refused(monkeypatch):
+    zeros = strict.zeros
+    monkeypatch.setattr(strict, "zeros", lambda shape, **about: zeros(shape, dtype=strict.float32))
+    with pytest.raises(TypeError, match=r"computes in float32.*to_host"):
+        LinearSVC().fit(away(X), y)
+
+
 def test_what_reads_all_rows_asks_for_the_host(tmp_path):
     with pytest.raises(ValueError, match="checkpoint= reads all rows on the host"):
         LinearSVC().fit(away(X), y, checkpoint=tmp_path / "folder")

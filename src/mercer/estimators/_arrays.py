@@ -47,13 +47,18 @@ def array_of_numbers(X: Any, p: int | None = None) -> Place:
     Raises
     ------
     TypeError
-        If the array does not hold real numbers.
+        If the array does not hold real numbers, or its library has no float64 there.
     ValueError
         If it is no table, has other columns or no row.
     """
     place = place_of(X)
     if not place.xp.isdtype(X.dtype, ("real floating", "integral", "bool")):
         raise TypeError(f"X must hold real numbers, got an array of {place.name} of {X.dtype}.")
+    if place.xp.zeros(1, dtype=place.xp.float64, device=place.device).dtype != place.xp.float64:
+        raise TypeError(
+            f"{place.name} computes in float32 where float64 is asked for, which no certificate allows: switch float64 "
+            "on in this library, or give mercer.to_host(X)."
+        )
     if X.ndim != 2 or p not in (None, X.shape[1]):
         wanted = "be a table, (n, p)" if p is None else f"have the {p} columns of fit, (m, {p})"
         raise ValueError(f"X must {wanted}, got an array of shape {tuple(X.shape)}.")
