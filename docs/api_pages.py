@@ -25,6 +25,7 @@ TITLES = {
     "data": "Rows that are not tables",
     "features": "Feature maps",
     "geometry": "Geometry",
+    "gram": "Arrays on a device",
     "export": "Machines in other languages",
     "model_selection": "Choosing and judging machines",
     "multiclass": "Thresholds",
