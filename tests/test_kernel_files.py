@@ -18,7 +18,8 @@ from mercer.kernels import RBF, On
 from mercer.problems import c_svc
 from mercer.solvers import Control, Limits
 from mercer.specs import ForSVC
-from mercer.specs.streamed import StreamedTask, first_rows, train_streamed
+from mercer.specs.streamed import StreamedTask
+from mercer.specs.streamed_training import first_rows, train_streamed
 from mercer.studies.cli import run
 from mercer.studies.files.table_files import read_table
 from mercer.studies.models import load_model, model_of_file, save_model, verify
@@ -132,7 +133,7 @@ def test_the_certificate_over_all_rows_is_never_better_than_the_truth(squared, s
 
 @pytest.mark.parametrize("n_first", [10_000, 20])
 def test_a_relative_gap_is_reached(monkeypatch, n_first):
-    monkeypatch.setattr("mercer.specs.streamed._FIRST", n_first)
+    monkeypatch.setattr("mercer.specs.streamed_training._FIRST", n_first)
     claim = train_streamed(a_task(C=5.0), Control(Limits(tol=0.1, tol_gap=1e-9))).certificate
     assert claim.status == "optimal"
     assert claim.relative_gap <= 1e-9
@@ -142,8 +143,8 @@ def test_rows_join_although_rounding_decides_about_those_in_memory(monkeypatch):
     def ended(training):
         return Status.STALLED if training.solutions[0].beta.size < 100 else None
 
-    monkeypatch.setattr("mercer.specs.streamed._FIRST", 20)
-    monkeypatch.setattr("mercer.specs.streamed._Training._ended", ended)
+    monkeypatch.setattr("mercer.specs.streamed_training._FIRST", 20)
+    monkeypatch.setattr("mercer.specs.streamed_training._Training._ended", ended)
     assert train_streamed(a_task(), Control()).certificate.status == "optimal"
 
 
@@ -155,7 +156,7 @@ def test_support_vectors_that_do_not_fit_are_an_error_with_bytes():
 
 @pytest.mark.parametrize("insists", [False, True])
 def test_ctrl_c_leaves_a_machine_that_says_what_is_proved(monkeypatch, insists):
-    monkeypatch.setattr("mercer.specs.streamed._FIRST", 200)
+    monkeypatch.setattr("mercer.specs.streamed_training._FIRST", 200)
     control = Control()
 
     def stop(progress):

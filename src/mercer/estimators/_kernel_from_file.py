@@ -28,7 +28,8 @@ from mercer.multiclass.pairs import class_pairs, place_among_others
 from mercer.multiclass.training import JOINT
 from mercer.solvers import Control
 from mercer.specs import QuadraticSpec
-from mercer.specs.streamed import StreamedMachine, StreamedTask, first_rows, train_streamed
+from mercer.specs.streamed import StreamedMachine, StreamedTask
+from mercer.specs.streamed_training import first_rows, train_streamed
 
 
 class FitsKernelFiles(ReadsFiles, DualMachine):
