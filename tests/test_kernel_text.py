@@ -242,6 +242,20 @@ def test_the_shell_plans_kernels_on_cells(kernel, tmp_path, monkeypatch, capsys)
     assert "support vectors" in said
 
 
+def test_missing_cells_that_are_compared_are_not_said_to_be_filled_in(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"c": ["a", None, "b"] * 20, "x": [1.0, None, 2.0, 3.0] * 15, "kind": ["n", "y", "n"] * 20}).to_csv(
+        "t.csv", index=False
+    )
+    fit = ["fit", "t.csv", "--target", "kind", "--out", "m.mercer", "--force", "--kernel"]
+    assert run_command([*fit, "Hamming on c"]) == 0
+    assert "filled in" not in capsys.readouterr().err
+    assert run_command([*fit, "Hamming on c + RBF on x"]) == 0
+    assert "missing values in 'x' (15)" in capsys.readouterr().err
+    assert run_command(["predict", "m.mercer", "t.csv", "--out", "p.csv"]) == 0
+    assert pd.read_csv("p.csv").label.tolist() == ["n", "y", "n"] * 20  # a missing cell is a category
+
+
 def test_the_shell_plans_sequences_with_labels_in_a_second_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X, y = _frame(30)

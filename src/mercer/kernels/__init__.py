@@ -6,6 +6,7 @@ from mercer.kernels.alignment import LocalAlignment
 from mercer.kernels.column_parts import FINGERPRINTS as FINGERPRINTS
 from mercer.kernels.column_parts import NUMBERS as NUMBERS
 from mercer.kernels.column_parts import SEQUENCES as SEQUENCES
+from mercer.kernels.column_parts import SYMBOLS as SYMBOLS
 from mercer.kernels.column_parts import VALUES as VALUES
 from mercer.kernels.column_parts import mixed_rows as mixed_rows
 from mercer.kernels.column_parts import parts_of as parts_of

@@ -13,7 +13,7 @@ import click
 from mercer.studies.cli.files import check_output, is_model_file, read, say_written
 from mercer.studies.cli.fit_file import fit_file
 from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
-from mercer.studies.cli.kernel_option import columns_for
+from mercer.studies.cli.kernel_option import columns_for, only_compared
 from mercer.studies.cli.machine_options import machine_options
 from mercer.studies.cli.machines import MACHINES, USUAL, against_rounding, check_options, is_given
 from mercer.studies.cli.messages import Failure, say
@@ -224,6 +224,7 @@ def asked_for(
         )
     columns = columns | {"drop": tuple(name for name in columns["drop"] if name != weights)}
     used = rows if weights is None else rows.without([weights])
+    as_they_are = only_compared(options["kernel"], used, target, columns["drop"])
     dropped, columns = columns["drop"], columns_for(options["kernel"], used, target, columns)
     truth, class_weight, costs = None, options["class_weight"], None
     if machine is not None and not MACHINES[machine].needs_target:
@@ -248,6 +249,9 @@ def asked_for(
                 class_weight = _by_label(classes, weights_by_cost(costs, _counts(classes, part)))
     unread = {name: "not read by the kernel" for name in columns["drop"] if name not in dropped}
     column_choice = replace(column_choice, left_out=column_choice.left_out | unread)
+    if column_choice.missing == "impute":
+        filled = {name: count for name, count in column_choice.missing_cells.items() if name not in as_they_are}
+        column_choice = replace(column_choice, missing_cells=filled)
     needs = options["probability"] or options["cost"] is not None
     return Asked(rows, used, name, truth, weights, column_choice, class_weight, costs, needs)
 

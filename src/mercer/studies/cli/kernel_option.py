@@ -9,7 +9,10 @@ import click
 from mercer.studies.cli.imports import ended_by_ctrl_c
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mercer.data import Table
+    from mercer.kernels import Kernel
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 """The kernels whose parameters are options."""
@@ -44,15 +47,12 @@ class KernelText(click.ParamType):
 
 def columns_for(kernel: str, rows: Table, target: str | None, columns: dict[str, Any]) -> dict[str, Any]:
     """Return the options of columns with those that the kernel reads: named ones are used, whatever they look like."""
-    if kernel in KERNELS:
-        return columns
-    from mercer.kernels import as_kernel
-    from mercer.studies.models import cell_columns, cell_kernel, named_columns
-
-    dropped = rows.without([name for name in columns["drop"] if name in rows])
-    asked = cell_kernel(kernel, dropped, target)
+    asked = _cell_kernel(kernel, rows, target, columns["drop"])
     if asked is None:
         return columns
+    from mercer.kernels import as_kernel
+    from mercer.studies.models import cell_columns, named_columns
+
     raw = cell_columns(asked)
     read_by_it = {name for _, names in asked.named_columns for name in names}
     others = [name for name in rows.names if name not in read_by_it and name != target]
@@ -61,3 +61,19 @@ def columns_for(kernel: str, rows: Table, target: str | None, columns: dict[str,
         "keep": tuple(dict.fromkeys([*columns["keep"], *named_columns(as_kernel(kernel))])),
         "cells": raw,
     }
+
+
+def only_compared(kernel: str, rows: Table, target: str | None, drop: Sequence[str]) -> set[str]:
+    """Return the columns that the kernel only compares, in which missing cells are not filled in."""
+    from mercer.studies.models import compared_columns
+
+    asked = _cell_kernel(kernel, rows, target, drop)
+    return set() if asked is None else compared_columns(asked)
+
+
+def _cell_kernel(kernel: str, rows: Table, target: str | None, drop: Sequence[str]) -> Kernel | None:
+    if kernel in KERNELS:
+        return None
+    from mercer.studies.models import cell_kernel
+
+    return cell_kernel(kernel, rows.without([name for name in drop if name in rows]), target)

@@ -33,6 +33,7 @@ from mercer.studies.models.refusals import ModelFileError as ModelFileError
 from mercer.studies.models.row_reader import RowReader as RowReader
 from mercer.studies.models.table_kernels import cell_columns as cell_columns
 from mercer.studies.models.table_kernels import cell_kernel as cell_kernel
+from mercer.studies.models.table_kernels import compared_columns as compared_columns
 from mercer.studies.models.table_kernels import named_columns as named_columns
 from mercer.studies.models.table_kernels import reader_of_table as reader_of_table
 from mercer.studies.models.training_set import TrainingSet as TrainingSet

@@ -243,9 +243,14 @@ def check_rows(machine: Any) -> None:
     """
     n_columns, kernel = getattr(machine, "n_features_in_", 0), getattr(machine, "kernel_", None)
     if n_columns > MOST_COLUMNS and not (kernel is not None and kernel.takes_values):
+        as_column = (
+            f", fit the rows as a column with a name, {kernel!r}.on('fp') on {{'fp': rows}}"
+            if kernel is not None and kernel.takes_fingerprints
+            else ""
+        )
         raise ValueError(
             f"a model names every column, and this machine has {n_columns:,}: fold the columns to at most "
-            f"{MOST_COLUMNS:,}, or keep the machine by pickle"
+            f"{MOST_COLUMNS:,}{as_column}, or keep the machine by pickle"
         )
     if kernel is not None and kernel.calls_function and not hasattr(machine, "n_features_in_"):
         raise ValueError(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mercer.data import Table, TableError, listing
-from mercer.kernels import FINGERPRINTS, NUMBERS, REST, SEQUENCES, VALUES, Kernel, as_kernel, parts_of, reading
+from mercer.kernels import FINGERPRINTS, NUMBERS, REST, SEQUENCES, SYMBOLS, VALUES, Kernel, as_kernel, parts_of, reading
 from mercer.studies.models.row_reader import SEQUENCE, RowReader
 from mercer.studies.tables.column_checks import MANY_LEVELS
 from mercer.studies.tables.encoding import TableEncoder
@@ -94,6 +94,12 @@ def cell_columns(kernel: Kernel) -> tuple[str, ...]:
         if names != REST and (what == SEQUENCES or (what == FINGERPRINTS and len(names) == 1))
     )
     return tuple(dict.fromkeys(names))
+
+
+def compared_columns(kernel: Kernel) -> set[str]:
+    """Return the columns that a kernel with names of columns only compares: a missing cell is a category there."""
+    encoded = {name for what, names in parts_of(kernel) if what != SYMBOLS for name in names}
+    return {name for what, names in parts_of(kernel) if what == SYMBOLS for name in names} - encoded
 
 
 def reader_of_table(kernel: Kernel, table: Table, encoder: TableEncoder) -> RowReader:
