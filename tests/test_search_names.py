@@ -221,3 +221,9 @@ def test_a_search_calls_the_callbacks_of_scikit_learn():
     with pytest.warns(UserWarning, match=r"ended early|stopped|interrupted"):
         search.fit(X, y)
     assert search.stopped_ == "interrupted"
+
+
+def test_parts_of_a_kernel_that_is_a_text_have_no_parameters():
+    search = KernelSearchCV(SVC(kernel="RBF + Linear"), {"kernel__left__gamma": [1.0]})
+    with pytest.raises(ValueError, match=r"is a text, .*as_kernel\('RBF \+ Linear'\)"):
+        search.fit(np.eye(4), [0, 1, 0, 1])

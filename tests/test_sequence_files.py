@@ -7,7 +7,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import mercer
-from mercer import SVC, GappedKmer
+from mercer import SVC, GappedKmer, KernelSearchCV, Spectrum
 from mercer.data import Table, TableError
 from mercer.studies import cli
 from mercer.studies.inputs import with_target
@@ -64,6 +64,18 @@ def test_a_fastq_file_is_a_table(tmp_path):
 def test_files_that_are_no_sequences_are_refused(tmp_path, text, name, message):
     with pytest.raises(TableError, match=message):
         read_table(written(tmp_path, text, name))
+
+
+def test_a_table_of_reads_is_a_data_frame_for_kernels_of_columns(tmp_path):
+    text = "".join(f">r{i} label={i % 2}\n{'ACGT' * 3}{'GATTACA' if i % 2 else 'CCCC'}\n" for i in range(12))
+    table = read_table(written(tmp_path, text))
+    labels = table["label"]
+    machine = SVC(kernel=Spectrum(3).on("sequence")).fit(table, labels)
+    assert machine.score(table, labels) == 1.0
+    search = KernelSearchCV(SVC(kernel=Spectrum(3).on("sequence")), {"C": [1.0, 10.0]}, cv=2).fit(table, labels)
+    assert search.best_score_ == 1.0
+    with pytest.raises(ValueError, match="changes letters of rows that are strings"):
+        machine.score_variants(table, [(0, 0, "A")])
 
 
 def test_labels_of_another_file_are_joined_by_name(tmp_path):

@@ -15,6 +15,7 @@ from mercer.data.checks import Rows, is_missing_cell, row_index
 from mercer.data.phrasing import listing
 from mercer.data.precomputed import Precomputed
 from mercer.data.rows import Data, Vectors
+from mercer.data.table import Table
 
 Part = tuple[str, tuple[str, ...]]
 """What is read, such as "numbers" or "fingerprints", and the names of the columns that it is read from."""
@@ -184,10 +185,12 @@ def frame_columns(X: Any) -> dict[str, Any] | None:
 
     Parameters
     ----------
-    X : data frame of pandas, polars, Arrow or another library (by narwhals), structured array, or dict of columns
+    X : data frame of pandas, polars, Arrow or another library (by narwhals), structured array, dict or Table
     """
     if isinstance(X, Mapping) and not issparse(X):  # SciPy's DOK tables are dicts
         return {name: cells for name, cells in X.items() if isinstance(name, str)}
+    if isinstance(X, Table):
+        return {name: X[name] for name in X.names}
     if isinstance(X, np.ndarray):
         return None if X.dtype.names is None or X.ndim != 1 else {name: X[name] for name in X.dtype.names}
     try:
@@ -198,10 +201,11 @@ def frame_columns(X: Any) -> dict[str, Any] | None:
 
 
 def table_of_columns(X: Any) -> Any:
-    """Return a dict of columns as a structured array, whose rows can be chosen; anything else unchanged."""
-    if not isinstance(X, Mapping) or issparse(X):
+    """Return a dict of columns, or a Table, as a structured array, whose rows can be chosen; others unchanged."""
+    columns = frame_columns(X) if isinstance(X, Table) else X
+    if not isinstance(columns, Mapping) or issparse(columns):
         return X
-    cells = {name: column if getattr(column, "ndim", 1) > 1 else cells_of(column) for name, column in X.items()}
+    cells = {name: column if getattr(column, "ndim", 1) > 1 else cells_of(column) for name, column in columns.items()}
     sizes = {name: len(one) for name, one in cells.items()}
     if len(set(sizes.values())) != 1:
         raise ValueError(f"all columns must have the same number of rows, got {sizes}")

@@ -193,13 +193,13 @@ def table_of_numbers(
         )
     except ValueError as error:
         if "could not convert" in str(error):
-            raise ValueError(_text_message(X)) from error
+            raise ValueError(_text_message(estimator, X)) from error
         if "feature names should match" in str(error) and (hint := hint_on_columns(estimator, X)):
             error.add_note(hint)
         raise
     except TypeError as error:
         if "float() argument" in str(error):  # an object that is neither a number nor text
-            raise TypeError(f"{_text_message(X)} ({error})") from error
+            raise TypeError(f"{_text_message(estimator, X)} ({error})") from error
         raise
     if is_known and not has_none:
         check_consistent_length(checked, y)
@@ -289,9 +289,10 @@ def _in_memory(estimator: BaseEstimator, X: Any) -> Any:
     return loaded(X, DEFAULT_MEMORY_LIMIT if limit is None else limit, remedy)
 
 
-def _text_message(X: Any) -> str:
+def _text_message(estimator: BaseEstimator, X: Any) -> str:
     """Name the first cell that is text, where it is a table."""
     names = list(getattr(X, "columns", []))
+    compared = ", or compare them by kernel='hamming'" if hasattr(estimator, "kernel") else ""
     table = np.asarray(X, dtype=object)
     if table.ndim != 2:
         description = f"an array of shape {table.shape}" if table.ndim else f"{shortened(X)} ({type(X).__name__})"
@@ -305,7 +306,7 @@ def _text_message(X: Any) -> str:
                 name = repr(names[column]) if names else str(column)
                 return (
                     f"X must hold numbers, but could not convert row {row}, column {name}: {value!r}. "
-                    "Encode categories first, for instance with OneHotEncoder."
+                    f"Encode categories first, for instance with OneHotEncoder{compared}."
                 )
     return "X must hold numbers, but holds text that could not be converted."
 

@@ -74,6 +74,11 @@ class ReadsWords:
         weights of changed words is not.
         """
         check_is_fitted(self)
+        if self.kernel_.named_columns:
+            raise ValueError(
+                f"score_variants changes letters of rows that are strings, and {self.kernel_!r} reads columns: change "
+                "the letters in a copy of the table, and compare the decision values of both"
+            )
         rows = as_structured(X)
         given = list(variants)
         changed = [_changed(rows, number, variant) for number, variant in enumerate(given)]

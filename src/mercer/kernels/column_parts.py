@@ -280,10 +280,13 @@ def _numbers(kernel: Reader, name: str, cells: Cells) -> FloatArray:
         row = next(row for row, one in enumerate(vectors) if one.dtype.kind not in "biuf" or one.ndim > 1)
     except ValueError as error:
         raise ValueError(f"{kernel!r} needs vectors of one length in column {name!r}") from error
-    raise ValueError(
-        f"{kernel!r} reads numbers, and column {name!r} holds {cells[row]!r} in row {row}: take a kernel of such "
-        "values, for example Spectrum(3) for strings, Hamming() for categories, Tanimoto() for fingerprints"
+    remedy = (
+        "name a column of fingerprints alone, and add a kernel for each"
+        if kernel.takes_fingerprints
+        else "take a kernel of such values, for example Spectrum(3) for strings, Hamming() for categories, Tanimoto() "
+        "for fingerprints"
     )
+    raise ValueError(f"{kernel!r} reads numbers, and column {name!r} holds {cells[row]!r} in row {row}: {remedy}")
 
 
 def symbols(columns: dict[Any, Cells]) -> FloatArray:

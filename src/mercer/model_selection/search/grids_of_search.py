@@ -96,6 +96,11 @@ def _asked_grids(asked: Any, estimator: Any) -> list[dict[str, list[Any]]]:
 def _unknown(name: str, params: dict[str, Any], path: str, estimator: Any) -> str:
     other = {"kernels": "kernel"}.get(name)
     machine = [one.removeprefix(path) for one in params if one.startswith(path)]
+    if name.startswith("kernel__") and isinstance(text := params.get(f"{path}kernel"), str):
+        return (
+            f"param_grid has {name!r}, but the kernel of the machine is a text, whose parts have no parameters: give "
+            f"kernel=mercer.kernels.as_kernel({text!r})"
+        )
     near = [other] if other in machine else nearest_names(name, [*machine, *params])
     meant = f"did you mean {listing(near, 'or')}?" if near else f"there are {listing(sorted(machine), most=12)}."
     return f"param_grid has {name!r}, which is no parameter of {type(machine_of(estimator)).__name__}: {meant}"
