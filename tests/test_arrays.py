@@ -55,6 +55,7 @@ MACHINES = {
     "pairs": (SVC(decision_function_shape="ovo"), y),
     "rest": (SVC(multi_class="ovr", kernel=Polynomial(degree=2, gamma=0.1, coef0=1.0)), y),
     "two classes": (SVC(kernel="sigmoid", gamma=0.01), TWO),
+    "gamma from the data": (SVC(kernel=Polynomial(degree=2)), y),
     "SVR": (SVR(kernel=Laplacian(gamma=0.3)), T),
     "OneClassSVM": (OneClassSVM(nu=0.2), None),
     "landmarks": (SVC(approximation=Landmarks(n_landmarks=20)), y),

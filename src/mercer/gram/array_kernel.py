@@ -58,6 +58,8 @@ class ArrayKernel:
                 f"{place.name} computes with dense rows, but the machine has {type(vectors).__name__} rows: train it "
                 "on dense rows (X.toarray()), or predict on the host."
             )
+        # Strict libraries refuse subclasses of float, such as a gamma that was found in data.
+        program = tuple((op, float(value) if isinstance(value, float) else value) for op, value in program)
         self._kernel, self._program, self._place = kernel, program, place
         self.n, self.p = vectors.shape
         room = (_MEMORY if memory_limit is None else memory_limit) // (8 * _TILES)
