@@ -11,7 +11,6 @@ from mercer._typing import FloatArray
 from mercer.gram.places import Place, to_host
 
 _MOST_VALUES = 1 << 21  # values of a block of rows, 16 MiB in float64
-_COPIES = 3  # of a block that are on the device at a time
 
 
 @final
@@ -42,11 +41,6 @@ class DeviceTable:
         """Return consecutive rows, on the device."""
         first, end, _ = rows.indices(self.shape[0])
         return DeviceTable(self._array[first : max(first, end), :], self.place)
-
-    @property
-    def block_bytes(self) -> int:
-        """Bytes on the device that products need beside the table."""
-        return 8 * _COPIES * min(self._height, self.shape[0]) * self.shape[1]
 
     def times(self, constant: float, v: FloatArray) -> FloatArray:
         """Return the product of every row with the columns of `v` of shape (q, K), (n, K)."""
