@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -102,10 +103,11 @@ def test_a_wide_table_starts_at_the_last_solution() -> None:
 def test_steps_on_wide_tables_stop_in_time_and_keep_to_their_memory() -> None:
     X, y = wide(300, 900)
     machine = LinearSVC(penalty="l1", loss="hinge", C=10.0, max_seconds=0.05)
+    began = time.process_time()
     with pytest.warns(UserWarning, match="time"):
         machine.fit(X, y)
+    assert time.process_time() - began < 2.0
     assert machine.certificate_.status == "time_limit"
-    assert machine.certificate_.seconds < 2.0
     assert np.isfinite(machine.certificate_.gap)
 
 
