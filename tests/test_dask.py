@@ -11,12 +11,14 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from mercer import (
     SVC,
     SVR,
     Cells,
     KernelRidge,
+    Landmarks,
     LeastSquaresClassifier,
     LeastSquaresSVC,
     LinearSVC,
@@ -243,8 +245,27 @@ def test_cells_are_those_in_memory_for_every_number_of_partitions(table, name):
         fits[0].certificate_.verify()
 
 
+@pytest.mark.parametrize("name", ["hinge, balanced", "several classes", "tube"])
+def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, name):
+    machine, target = CELLS[name]
+    X, values, labels, weights = (part[:1_500] for part in table)
+    y = {"labels": labels, "values": values, "classes": np.digitize(values, [-3.0, 3.0])}[target]
+    machine = clone(machine).set_params(approximation=Landmarks(n_landmarks=40), tol_gap=1e-7)
+    fits = [pickle.loads(pickle.dumps(machine.fit(lazy(X, k), lazy(y, 2), lazy(weights, 3)))) for k in (1, 2, 5)]
+    memory = machine.fit(X, y, weights)
+    method = "predict" if target == "values" else "decision_function"
+    for one in fits:
+        np.testing.assert_array_equal(getattr(one, method)(X), getattr(fits[0], method)(X))
+        np.testing.assert_array_equal(one.support_, memory.support_)
+    np.testing.assert_allclose(getattr(fits[0], method)(X), getattr(memory, method)(X), atol=2e-3)
+    np.testing.assert_array_equal(getattr(fits[0], "n_support_", 0), getattr(memory, "n_support_", 0))
+    assert fits[0].certificate_.primal == pytest.approx(memory.certificate_.primal, rel=1e-6)
+    assert fits[0].certificate_.status == "optimal"
+    assert fits[0].certificate_.distance_to_exact == np.inf
+
+
 def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
-    monkeypatch.setattr("mercer.estimators._lazy_cells.SAMPLE", 400)
+    monkeypatch.setattr("mercer.estimators._lazy_approximation.SAMPLE", 400)
     X, _, labels, _ = table
     exact = SVC().fit(X[:1_000], labels[:1_000]).score(X, labels)
     machine = SVC(approximation=Cells(cell_rows=1_000))
@@ -252,6 +273,12 @@ def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
     np.testing.assert_array_equal(*fits)
     assert (fits[0] == labels).mean() > exact - 0.02
     assert "a sample of 400 rows" in machine.approximation_.reason
+    landmarks = SVC(approximation=Landmarks(n_landmarks=200)).fit(lazy(X, 2), labels)
+    assert landmarks.score(X, labels) > exact - 0.02
+    assert 1_000 < landmarks.support_.max() < N
+    np.testing.assert_array_equal(landmarks.support_vectors_, X[landmarks.support_])
+    with pytest.raises(ValueError, match="multi_class='ovr'"):
+        SVC(approximation="landmarks").fit(lazy(X, 2), np.digitize(X[:, 0], [-0.5, 0.5]))
     sizes = [cell.cell.rows.size for cell in machine.approximation_.cells]
     assert len(sizes) == machine.approximation_.tree.n_cells == 4
     few = np.where(X[:800] > 0.5, X[:800], 0.0)
@@ -268,10 +295,13 @@ def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
         (SVC(C=np.inf), "finite C"),
         (OneClassSVM(contamination=0.1), "contamination=None"),
         (SVC(kernel="tanimoto"), "kernels of columns of numbers"),
+        (OneClassSVM(approximation="landmarks"), "approximation='cells'"),
+        (SVC(approximation=Landmarks(distance=0.1)), "n_landmarks alone"),
+        (SVC(approximation="landmarks", kernel="sigmoid"), "positive semidefinite"),
         (SVC(approximation=Cells(cell_rows=50), callback=lambda _: True), "callback stopped"),
     ],
 )
-def test_cells_that_need_rows_in_memory_are_refused(table, machine, message):
+def test_approximations_that_need_rows_in_memory_are_refused(table, machine, message):
     X, _, labels, _ = table
     if machine.approximation is None:
         machine.set_params(approximation="cells")

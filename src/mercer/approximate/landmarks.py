@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import ExpansionEvidence
-from mercer.approximate.feature_table import Features, LandmarkBasis, check_range
+from mercer.approximate.feature_table import Features, LandmarkBasis
 from mercer.approximate.one_class import solve_one_class
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion, Way
@@ -22,8 +22,9 @@ from mercer.certificates.status import Status
 from mercer.data.arguments import check_count, check_number
 from mercer.geometry.landmarks import pivoted_cholesky
 from mercer.gram import Gram
+from mercer.gram.rows.table_rows import LinearRows
 from mercer.gram.threads import blas_threads
-from mercer.solvers import Control, solve
+from mercer.solvers import Control, Limits, solve
 from mercer.solvers.loop import ProgressMonitor, StopWork
 from mercer.solvers.rows import (
     Bias,
@@ -37,7 +38,7 @@ from mercer.solvers.rows import (
     TableRows,
     solve_each,
 )
-from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
+from mercer.specs import ForOneClassSVM, ForSVC, ForSVR, QuadraticSpec
 
 SUBSET = 20_000
 """Rows from which landmarks are drawn, at most; more of them hardly change the landmarks."""
@@ -107,11 +108,7 @@ class Landmarks(Way):
     def train(self, task: Task, control: Control, shared: dict[Any, Any] | None = None) -> Expansion:
         """Train a machine; see :meth:`Way.train`."""
         gram = task.gram()
-        if not gram.is_convex:
-            raise ValueError(
-                f"approximation='landmarks' needs a kernel that is positive semidefinite, but {task.kernel!r} is not "
-                f"known to be on these rows ({gram.diagnosis}). Set approximation=None, or take another kernel."
-            )
+        self.refuse_indefinite(gram)
         monitor = ProgressMonitor[Any](control)
         with control.interruption:
             training = _Training(self, task, gram, monitor, shared)
@@ -124,6 +121,14 @@ class Landmarks(Way):
             if not monitor.is_stopped():
                 training.shared[_ENOUGH] = training.asked
         return best
+
+    def refuse_indefinite(self, gram: Gram) -> None:
+        """Raise ValueError if the kernel is not known to be positive semidefinite."""
+        if not gram.is_convex:
+            raise ValueError(
+                f"approximation='landmarks' needs a kernel that is positive semidefinite, but {gram.kernel!r} is not "
+                f"known to be on these rows ({gram.diagnosis}). Set approximation=None, or take another kernel."
+            )
 
     def _next(self, machine: Expansion, training: _Training) -> int:
         """Return the next number of landmarks to try; 0 if this machine is good enough, or no more can be tried."""
@@ -143,6 +148,44 @@ def _distance(machine: Expansion) -> float:
     certificate = machine.certificate
     estimate = certificate.estimated_distance
     return min(certificate.distance_to_exact, math.inf if estimate is None else estimate)
+
+
+def draw(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any], n_landmarks: int | None = None) -> IndexArray:
+    """Return the positions of landmarks, drawn from a sample of the rows in a quarter of the time that is left."""
+    n_landmarks, random = (
+        way.n_landmarks if n_landmarks is None else n_landmarks,
+        np.random.RandomState(way.random_state),
+    )
+    n, limit, began = gram.n, monitor.seconds_left, time.perf_counter()
+    sample = np.arange(n) if n <= SUBSET else np.sort(random.choice(n, SUBSET, replace=False))
+    until = math.inf if limit is None else began + _DRAWING * limit
+
+    def is_stopped() -> bool:
+        return time.perf_counter() >= until or monitor.is_stopped()
+
+    rows = gram if sample.size == n else gram.restrict(sample)
+    chosen = pivoted_cholesky(rows, min(n_landmarks, n), random, single=True, is_stopped=is_stopped)
+    if not chosen.size:  # there was no time, or all kernel values are 0
+        chosen = random.choice(sample.size, min(_FEWEST, n_landmarks, sample.size), replace=False)
+    return sample[chosen]
+
+
+def tol_gap_of(way: Landmarks, limits: Limits) -> float:
+    """Return the relative gap that the linear problem is solved to."""
+    asked = limits.tol_gap or _TOL_GAP
+    return asked if way.distance is None else min(asked, 0.1 * way.distance)
+
+
+def linear_problem(spec: QuadraticSpec, rows: LinearRows, positive: int) -> LinearProblem:
+    """Return the linear problem of a machine on rows of features."""
+    loss: LinearLoss
+    if isinstance(spec, ForSVR):
+        loss = (SquaredEpsilonInsensitive if spec.squared else EpsilonInsensitive)(spec.epsilon)
+    else:
+        assert isinstance(spec, ForSVC)
+        loss = SquaredHinge() if spec.squared else Hinge()
+    bias = Bias.FREE if spec.bias else Bias.NONE
+    return LinearProblem(rows, loss, C=spec.C, bias=bias, positive=positive if loss.classifies else None)
 
 
 class _Solved(NamedTuple):
@@ -194,7 +237,7 @@ class _Training:
         """Return the machine with so many landmarks, or fewer if the time is too short."""
         began, self.asked = self.monitor.seconds, n_landmarks
         if n_landmarks not in self.shared:
-            drawn = self._drawn(n_landmarks)
+            drawn = draw(self.gram, self.way, self.monitor, n_landmarks)
             self.shared[DRAW_SECONDS] = self.monitor.seconds - began
             basis, table, note = self._features(drawn)
             if not self.monitor.is_stopped():
@@ -267,23 +310,6 @@ class _Training:
 
     def _table_bytes(self, table: Features) -> int:
         return table.nbytes if table.nbytes <= self.gram.memory_limit else 0
-
-    def _drawn(self, n_landmarks: int) -> IndexArray:
-        """Return the positions of landmarks, drawn from a sample of the rows in a quarter of the time that is left."""
-        check_range(self.gram)
-        random = np.random.RandomState(self.way.random_state)
-        n, limit, began = self.task.n, self.monitor.seconds_left, time.perf_counter()
-        sample = np.arange(n) if n <= SUBSET else np.sort(random.choice(n, SUBSET, replace=False))
-        until = math.inf if limit is None else began + _DRAWING * limit
-
-        def is_stopped() -> bool:
-            return time.perf_counter() >= until or self.monitor.is_stopped()
-
-        rows = self.gram if sample.size == n else self.gram.restrict(sample)
-        chosen = pivoted_cholesky(rows, min(n_landmarks, n), random, single=True, is_stopped=is_stopped)
-        if not chosen.size:  # there was no time, or all kernel values are 0
-            chosen = random.choice(sample.size, min(_FEWEST, n_landmarks, sample.size), replace=False)
-        return sample[chosen]
 
     def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, Features, str]:
         """Return the basis, the features of all rows, and a note if the time allows fewer landmarks."""
@@ -360,25 +386,11 @@ class _Training:
         return rows
 
     def _problem(self, table: Features, labels: Any, weights: FloatArray, positive: int) -> LinearProblem:
-        spec = self.task.spec
-        loss: LinearLoss
-        if isinstance(spec, ForSVR):
-            loss = (SquaredEpsilonInsensitive if spec.squared else EpsilonInsensitive)(spec.epsilon)
-        else:
-            assert isinstance(spec, ForSVC)
-            loss = SquaredHinge() if spec.squared else Hinge()
         rows = TableRows(table, np.asarray(labels, dtype=np.float64), weights)
-        return LinearProblem(
-            rows,
-            loss,
-            C=spec.C,
-            bias=Bias.FREE if spec.bias else Bias.NONE,
-            positive=positive if loss.classifies else None,
-        )
+        return linear_problem(self.task.spec, rows, positive)
 
     def _tol_gap(self) -> float:
-        asked = self.limits.tol_gap or _TOL_GAP
-        return asked if self.way.distance is None else min(asked, 0.1 * self.way.distance)
+        return tol_gap_of(self.way, self.limits)
 
     def _distances(self, evidence: ExpansionEvidence) -> list[Distance]:
         """Return the distance of each machine to the exact one; unknown after a second Ctrl-C, and in a search."""

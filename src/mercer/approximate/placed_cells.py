@@ -81,7 +81,7 @@ class _Chunk(NamedTuple):
     is_home: npt.NDArray[np.bool_]
 
 
-def train_on_workers(
+def cells_on_workers(
     way: Cells, task: PlacedTask, rows: PlacedRows, sample: Task, sampled: IndexArray, control: Control
 ) -> CellsMachine:
     """Train a machine of cells on rows that are with workers.

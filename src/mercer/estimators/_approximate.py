@@ -21,6 +21,7 @@ from mercer._typing import FloatArray
 from mercer.approximate import (
     AUTO,
     ApproximateMachine,
+    CellsMachine,
     Choice,
     Expansion,
     Task,
@@ -40,7 +41,7 @@ from mercer.estimators._base import say
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine, SingleMachine
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._lazy_cells import fit_lazy_cells, trains_lazily
+from mercer.estimators._lazy_approximation import fit_lazily, trains_lazily
 from mercer.estimators._validation import check_sample_weight, check_targets, rows_of_weight, scaling_hint
 from mercer.kernels import Kernel
 from mercer.multiclass import training
@@ -179,14 +180,7 @@ class Approximates(DualMachine):
                 "checkpoint= is for exact machines: an approximate one has no state that continues. Leave checkpoint "
                 "out, or set approximation=None."
             )
-        machine = self._store_approximate(way, way.train(task, control, self._shared), task.kernel, task.data.shape)
-        if isinstance(machine, Expansion):
-            rows = machine.rows
-            self.support_ = rows.astype(np.int32 if task.data.n < 2**31 else np.int64)
-            self._hold(machine.coefficients, machine.biases, None if task.kernel.takes_values else machine.support)
-        else:
-            self.intercept_ = np.zeros(task.n_machines)
-        return machine
+        return self._store_approximate(way, way.train(task, control, self._shared), task.kernel, task.data.shape)
 
     def _store_approximate(
         self, way: Way, machine: ApproximateMachine, kernel: Kernel, shape: tuple[int, int]
@@ -199,6 +193,12 @@ class Approximates(DualMachine):
         self.approximation_, self.kernel_, self._trained_way = machine, kernel, way
         self.shape_fit_ = shape
         self.fit_status_ = 0 if machine.certificate.status is Status.OPTIMAL else 1
+        if isinstance(machine, Expansion):
+            self.support_ = machine.rows.astype(np.int32 if shape[0] < 2**31 else np.int64)
+            self._hold(machine.coefficients, machine.biases, None if kernel.takes_values else machine.support)
+        else:
+            assert isinstance(machine, CellsMachine)
+            self.intercept_ = np.zeros(machine.cells[0].columns.constants.size)
         return machine
 
     if not TYPE_CHECKING:
@@ -269,9 +269,7 @@ class ApproximatesClasses(Approximates, MarginClassifier):
             )
         self._check_shape(self.multi_class)
         if trains_lazily(way, X):
-            table = fit_lazy_cells(self, way, machine_spec, X, y, sample_weight, control)
-            assert table.labels is not None
-            self._name_classes(table.labels)
+            fit_lazily(self, way, machine_spec, X, y, sample_weight, control)
             return
         task, labels = self._labelled_task(machine_spec, X, y, sample_weight, groups)
         self._check_folds(labels)
@@ -381,7 +379,7 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
         """
         control = self._control()
         if trains_lazily(way, X):
-            fit_lazy_cells(self, way, machine_spec, X, y, sample_weight, control)
+            fit_lazily(self, way, machine_spec, X, y, sample_weight, control)
             self.spec_, self.n_iter_ = machine_spec, self.approximation_.certificate.n_iter
             return None
         task = self._training_task(machine_spec, X, y, sample_weight)

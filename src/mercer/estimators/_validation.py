@@ -278,7 +278,11 @@ def _in_memory(estimator: BaseEstimator, X: Any) -> Any:
     limit = check_whole("memory_limit", parameters.get("memory_limit"), unit="bytes", at_least=0)
     remedies = [
         *(["raise memory_limit"] if "memory_limit" in parameters else []),
-        *(["set approximation='cells', which keeps rows with workers"] if "approximation" in parameters else []),
+        *(
+            ["set approximation='landmarks' or 'cells', which keep rows with workers"]
+            if "approximation" in parameters
+            else []
+        ),
         "fit it to a sample of the rows",
     ]
     remedy = (

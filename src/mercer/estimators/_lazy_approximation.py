@@ -1,4 +1,4 @@
-"""The training of cells on tables of Dask: rows stay with the workers, which train a cell at a time each."""
+"""The training of landmarks and cells on tables of Dask: rows stay with the workers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer.approximate import Cells, Way
-from mercer.approximate.placed_cells import SAMPLE, PlacedTask, data_of, train_on_workers
+from mercer.approximate import Cells, Landmarks, Way
+from mercer.approximate.placed_cells import SAMPLE, PlacedTask, cells_on_workers, data_of
+from mercer.approximate.placed_landmarks import landmarks_on_workers
 from mercer.cluster import is_lazy
 from mercer.data.arguments import check_whole
-from mercer.estimators._lazy_training import LazyTable, read_lazy_table
+from mercer.estimators._lazy_training import read_lazy_table
 from mercer.gram.rows.table_rows import sample_of
 from mercer.kernels import Kernel
 from mercer.solvers import Control
@@ -21,15 +22,13 @@ from mercer.specs import ForOneClassSVM, QuadraticSpec
 
 def trains_lazily(way: Way, X: Any) -> bool:
     """Whether this way keeps a lazy table with its workers; other ways load it."""
-    return isinstance(way, Cells) and is_lazy(X)
+    return isinstance(way, Cells | Landmarks) and is_lazy(X)
 
 
-def fit_lazy_cells(
+def fit_lazily(
     machine: Any, way: Any, spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, control: Control
-) -> LazyTable:
-    """Train a machine of cells on a lazy table, store it in the estimator, and return what is known of the table.
-
-    The estimator stores what belongs to its kind: classes, or the specification.
+) -> None:
+    """Train an approximate machine on a lazy table, and store it in the estimator.
 
     Raises
     ------
@@ -39,7 +38,7 @@ def fit_lazy_cells(
         If the workers cannot finish the work.
     """
     kernel = _kernel_of_columns(machine)
-    _refuse_what_needs_rows(machine, spec)
+    _refuse_what_needs_rows(machine, way, spec)
     limit = check_whole("memory_limit", machine.memory_limit, unit="bytes", at_least=0)
     table = read_lazy_table(machine, X, y, sample_weight)
     rows, labels = table.rows, table.labels
@@ -56,19 +55,24 @@ def fit_lazy_cells(
     sample = task.of(data, drawn.labels, drawn.weights, check_whole("n_jobs", machine.n_jobs))
     if not sample.n:
         raise ValueError(
-            f"all of {size:,} sampled rows have the weight 0, so that they choose no cells. Leave rows of weight 0 out."
+            f"all of {size:,} sampled rows have the weight 0, so that they choose nothing. Leave rows of weight 0 out."
         )
     resolved = kernel.resolve(data, None if sample_weight is None else drawn.weights)
     sample, task = replace(sample, kernel=resolved), replace(task, kernel=resolved)
-    trained = train_on_workers(way, task, rows, sample, sampled, control)
+    train: Any = cells_on_workers if isinstance(way, Cells) else landmarks_on_workers
+    trained = train(way, task, rows, sample, sampled, control)
     machine._store_approximate(way, trained, resolved, (rows.n, rows.p))
     for name in ("feature_names_in_", "_targets", "_weights"):
         machine.__dict__.pop(name, None)
-    machine.n_features_in_, machine.intercept_ = rows.p, np.zeros(trained.cells[0].columns.constants.size)
+    machine.n_features_in_ = rows.p
     if table.names is not None:
         machine.feature_names_in_ = table.names
-    machine._warn_of_approximation(trained.cells[0].support)
-    return table
+    machine._warn_of_approximation(data)
+    if labels is not None:
+        machine._name_classes(labels)
+        if isinstance(way, Landmarks):
+            place = np.searchsorted(sampled, trained.rows)
+            machine._arrange(task.scheme, drawn.labels[place].astype(np.int64))
 
 
 def _kernel_of_columns(machine: Any) -> Kernel:
@@ -80,13 +84,13 @@ def _kernel_of_columns(machine: Any) -> Kernel:
     flags = ("takes_values", "is_structured", "takes_fingerprints", "takes_symbols", "named_columns", "takes_any_rows")
     if any(getattr(kernel, flag) for flag in flags):
         raise ValueError(
-            f"cells of lazy tables take kernels of columns of numbers, but {kernel!r} reads other rows: load the rows, "
-            "or take another kernel."
+            f"approximations of lazy tables take kernels of columns of numbers, but {kernel!r} reads other rows: load "
+            "the rows, or take another kernel."
         )
     return kernel
 
 
-def _refuse_what_needs_rows(machine: Any, spec: QuadraticSpec) -> None:
+def _refuse_what_needs_rows(machine: Any, way: Way, spec: QuadraticSpec) -> None:
     remedy = "or load the rows into this process"
     if not np.isfinite(spec.C):
         raise ValueError(f"an approximate machine needs a finite C, got C = inf: set a finite C, {remedy}.")
@@ -94,5 +98,7 @@ def _refuse_what_needs_rows(machine: Any, spec: QuadraticSpec) -> None:
         raise ValueError("checkpoint= is for exact machines, and for linear ones: leave it out.")
     if getattr(machine, "probability", False):
         raise ValueError(f"probability=True calibrates on rows in memory: set probability=False, {remedy}.")
+    if isinstance(spec, ForOneClassSVM) and isinstance(way, Landmarks):
+        raise ValueError(f"landmarks of OneClassSVM need the rows in memory: take approximation='cells', {remedy}.")
     if isinstance(spec, ForOneClassSVM) and spec.contamination > 0.0:
         raise ValueError(f"contamination= sorts the scores of rows in memory: set contamination=None and nu, {remedy}.")
