@@ -251,6 +251,26 @@ def test_numbers_with_other_digits_are_counts():
     SVC(kernel="tanimoto").fit([[0.0], [1000.0], [1.0]], [0, 1, 1])
 
 
+def test_lists_of_on_bits_of_one_length():
+    y = BITS[:, 0]
+    lists = [sorted(row) for row in ON_BITS]
+    of_lists, of_bits = SVC(kernel="tanimoto").fit(lists, y), SVC(kernel="tanimoto").fit(BITS, y)
+    of_arrays = SVC(kernel="tanimoto").fit([np.array(row, dtype=int) for row in lists], y)
+    expected = of_bits.decision_function(BITS)
+    assert np.array_equal(of_arrays.decision_function(lists), of_lists.decision_function(lists))
+    for rows in (lists[:1], lists[4:5], [row for row in lists if len(row) == len(lists[0])]):
+        which = [lists.index(row) for row in rows]
+        np.testing.assert_allclose(of_lists.decision_function(rows), expected[which], atol=1e-12)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        of_bits.decision_function([[1, 5, 9]])
+    with pytest.warns(UserWarning, match=r"if they are on-bits, give sets"):
+        assert gram_matrix(Tanimoto(), [[1, 5, 9], [2, 5, 9]])[0, 1] == 15 / 16
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for counts in ([[1, 5, 5], [2, 5, 9]], np.array([[1, 5, 9], [2, 5, 9]]), [[0, 1], [0, 1]]):
+            gram_matrix(Tanimoto(), counts)
+
+
 def test_packed_bits_without_the_word_are_counts_with_a_warning():
     packed = np.packbits(BITS, axis=1)
     with pytest.warns(UserWarning, match=r"fingerprints\(X, packed=True\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -99,7 +100,9 @@ _NO_ENTRIES = (np.empty(0, dtype=np.int64), np.empty(0))
 def fingerprint_table(X: Any, n_bits: int | None = None) -> Any:
     """Return rows for a kernel of bits and counts: a table, also of rows that can only be fingerprints.
 
-    Bytes are counts, as packed bits cannot be told from them; a warning says so if counts are as large as 128.
+    Bytes are counts, as packed bits cannot be told from them; a warning says so if counts are as large as 128. Lists of
+    one length are a table, and a warning says so if they may be on-bits. They are on-bits if `n_bits` is that of rows
+    that are not folded.
 
     Raises
     ------
@@ -116,6 +119,14 @@ def fingerprint_table(X: Any, n_bits: int | None = None) -> Any:
         isinstance(rows, (list, tuple)) and rows and isinstance(rows[0], (str, bytes))
     ):
         return fingerprints(rows, n_bits=n_bits)
+    if isinstance(rows, (list, tuple)) and rows and isinstance(rows[0], (list, tuple, np.ndarray)):
+        if n_bits == WIDEST and all(map(_may_be_on_bits, rows)):
+            return fingerprints(rows, n_bits=n_bits)
+        if n_bits is None and len(rows[0]) >= _SHORTEST and all(map(_ascends, rows)):
+            warn_user(
+                f"the rows are {len(rows[0])} ascending integers each, which are taken for counts: if they are "
+                "on-bits, give sets, [set(row) for row in X]; if they are counts, numpy.array(X) says so"
+            )
     if rows is not X and isinstance(rows[0], (list, tuple, np.ndarray)):
         return rows
     for name, cell in _first_row(X):
@@ -149,8 +160,8 @@ def looks_like_fingerprints(rows: Any) -> bool:
     if not hasattr(rows, "__len__") or sp.issparse(rows) or len(getattr(rows, "shape", (0,))) != 1:
         return False
     for row in rows:
-        if isinstance(row, (list, tuple)):
-            return len({len(one) for one in rows if isinstance(one, (list, tuple))}) > 1
+        if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iu"):
+            return len({len(one) for one in rows if isinstance(one, (list, tuple, np.ndarray))}) > 1
         if hasattr(row, "GetNonzeroElements") or hasattr(row, "GetOnBits"):
             return True
         if not isinstance(row, (str, bytes, Mapping, set, frozenset)):
@@ -160,6 +171,19 @@ def looks_like_fingerprints(rows: Any) -> bool:
         if row:
             return all(isinstance(column, _WHOLE) and not isinstance(column, bool) for column in row)
     return any(True for _ in rows)
+
+
+def _may_be_on_bits(row: Any) -> bool:
+    numbers = row.tolist() if isinstance(row, np.ndarray) else row
+    return (
+        isinstance(numbers, (list, tuple))
+        and all(isinstance(one, _WHOLE) and not isinstance(one, bool) for one in numbers)
+        and len(set(numbers)) == len(numbers)
+    )
+
+
+def _ascends(row: Any) -> bool:
+    return _may_be_on_bits(row) and all(left < right for left, right in itertools.pairwise(row))
 
 
 def _check_width(n_bits: int | None) -> None:
