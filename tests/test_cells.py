@@ -410,6 +410,14 @@ def test_a_model_file_of_cells_gives_the_same_bits_and_is_verified(n_classes: in
     assert np.array_equal(load_model(tmp_path / "alone.mercer").predict(X), machine.predict(X))
 
 
+def test_a_certificate_of_cells_that_is_computed_again_claims_no_distance() -> None:
+    certificate = SVC(approximation=Cells(cell_rows=50)).fit(*classes(200)).certificate_
+    again = certificate.verify()
+    assert again.dual == pytest.approx(certificate.dual, rel=1e-9)
+    assert np.isfinite(certificate.exact_dual)
+    assert again.distance_in_words == "not known"
+
+
 def test_false_claims_of_cells_in_a_model_file_are_found(tmp_path: Any) -> None:
     X, y = classes(200, 3, p=3)
     machine = SVC(C=5.0, approximation=Cells(cell_rows=50)).fit(X, y)

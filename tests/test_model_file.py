@@ -600,6 +600,12 @@ def test_every_form_of_machine_on_sparse_rows(case, tmp_path):
     np.testing.assert_allclose(sparse_model.scores(X), decisions(machine, X), rtol=1e-9, atol=1e-12)
 
 
+def test_a_regression_of_one_row_is_saved(tmp_path):
+    machine = SVR().fit(np.arange(3.0)[:, None], [1.0, 2.0, 4.0], [0.0, 1.0, 0.0])
+    save_model(tmp_path / "m.mercer", machine)
+    assert load_model(tmp_path / "m.mercer").predict(np.ones((2, 1))).tolist() == [2.0, 2.0]
+
+
 def test_machines_that_cannot_be_saved_are_refused():
     X, y = make_blobs(40, centers=2, random_state=0)
     network = RBFNetworkClassifier(5, machine=Plain()).fit(X, y)

@@ -102,10 +102,11 @@ class ApproximateCertificate(Certificate):
         """Return this certificate with the distance to the exact machine computed again, without native code.
 
         See :meth:`Certificate.verify`. The numbers of the machine's own problem, which do not enter the distance, are
-        those of the fit.
+        those of the fit. The parts of cells are certificates of exact machines, which are computed again; the distance
+        is then not known, and ``mercer verify`` computes it from a model file.
         """
-        if not hasattr(self.evidence, "distances"):  # the parts are certificates of exact machines
-            return super().verify()
+        if not hasattr(self.evidence, "distances"):
+            return type(self).of(super().verify(), self.approximation, [])
         return replace(self, **_sums(list(self.evidence.distances(independent=True))))
 
     def examples(self) -> Any:

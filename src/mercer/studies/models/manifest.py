@@ -207,7 +207,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
             f"its machine is {machine_spec.machine!r}, which does not tell classes apart by {prediction_kind.scheme!r}"
         )
     rows, support_rows = arrays["training_rows"], arrays["support_rows"]
-    least = 2 if prediction_kind.column else 1
+    least = 2 if isinstance(prediction_kind, Classes) else 1
     if "n_streamed" in manifest:
         _check_streamed(manifest["n_streamed"], machine_spec, rows, support_rows)
         least = 0

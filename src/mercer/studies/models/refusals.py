@@ -35,5 +35,7 @@ def text(value: object, name: str) -> str:
 
 def check_vector(values: np.ndarray, name: str, low: int, high: int, at_least: int = 0) -> None:
     """Refuse an array that does not consist of indices from `low` to `high` - 1."""
-    if values.ndim != 1 or len(values) < at_least or (values.size and (values.min() < low or values.max() >= high)):
+    if values.ndim == 1 and len(values) < at_least:
+        refuse(f"array {name!r} has {len(values)} entries, but needs {at_least} at least")
+    if values.ndim != 1 or (values.size and (values.min() < low or values.max() >= high)):
         refuse(f"array {name!r} does not hold indices from {low} to {high - 1}")
