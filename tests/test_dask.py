@@ -277,6 +277,9 @@ def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
     assert landmarks.score(X, labels) > exact - 0.02
     assert 1_000 < landmarks.support_.max() < N
     np.testing.assert_array_equal(landmarks.support_vectors_, X[landmarks.support_])
+    huge = np.where(np.arange(N) == 1_234, 1e45, 1.0)[:, None] * X.astype(np.float64)
+    with pytest.raises(ValueError, match="too large or too small"):
+        SVC(approximation="landmarks", kernel="linear").fit(lazy(huge, 2), labels)
     with pytest.raises(ValueError, match="multi_class='ovr'"):
         SVC(approximation="landmarks").fit(lazy(X, 2), np.digitize(X[:, 0], [-0.5, 0.5]))
     sizes = [cell.cell.rows.size for cell in machine.approximation_.cells]

@@ -13,6 +13,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.gram import Gram
+from mercer.kernels import Kernel
 
 _NOISE = 1e-7  # share of the largest k(x, x): a landmark whose image is closer to the span of the others is not used
 _SMALLEST, _LARGEST = 1e-28, 1e36  # k(x, x), with smaller values and with sums of these in single precision
@@ -94,7 +95,7 @@ class LandmarkBasis:
                 right = min(k, left + _WIDTH)
                 np.matmul(block[:, :right], inverse[:right, left:right], out=table[rows[0] : rows[-1] + 1, left:right])
             if not np.isfinite(table[rows[0] : rows[-1] + 1]).all():
-                raise beyond_single(self.gram)
+                raise beyond_single(self.gram.kernel)
             check()
         return table
 
@@ -103,13 +104,13 @@ def check_range(gram: Gram) -> None:
     """Raise ValueError if the largest k(x, x) is too large or too small for single precision; all may be 0."""
     largest = float(gram.diag().max(initial=0.0))
     if largest > 0.0 and not _SMALLEST <= largest <= _LARGEST:
-        raise beyond_single(gram)
+        raise beyond_single(gram.kernel)
 
 
-def beyond_single(gram: Gram) -> ValueError:
+def beyond_single(kernel: Kernel) -> ValueError:
     """Return the error of kernel values that single precision does not hold."""
     return ValueError(
-        f"values of {gram.kernel!r} are too large or too small for landmarks, whose features are in single precision: "
+        f"values of {kernel!r} are too large or too small for landmarks, whose features are in single precision: "
         "scale the columns (for example to mean 0 and variance 1), or set approximation=None."
     )
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import ExpansionEvidence
-from mercer.approximate.feature_table import Features, LandmarkBasis
+from mercer.approximate.feature_table import Features, LandmarkBasis, check_range
 from mercer.approximate.one_class import solve_one_class
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion, Way
@@ -152,6 +152,7 @@ def _distance(machine: Expansion) -> float:
 
 def draw(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any], n_landmarks: int | None = None) -> IndexArray:
     """Return the positions of landmarks, drawn from a sample of the rows in a quarter of the time that is left."""
+    check_range(gram)
     n_landmarks, random = (
         way.n_landmarks if n_landmarks is None else n_landmarks,
         np.random.RandomState(way.random_state),

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from mercer._typing import IndexArray
-from mercer.approximate.feature_table import LandmarkBasis
+from mercer.approximate.feature_table import LandmarkBasis, beyond_single
 from mercer.approximate.landmarks import Landmarks, draw, linear_problem, tol_gap_of
 from mercer.approximate.placed_cells import PlacedTask, data_of
 from mercer.approximate.task import Task
@@ -108,7 +108,10 @@ def _features_of(block: Block, payload: bytes) -> Block:
     table = np.empty((n, inverse.shape[1]), dtype=np.float32)
     for first in range(0, n, height):  # leaves, so that the last bits do not depend on the number of blocks
         part = slice(first, first + height)
-        table[part] = decision_values(kernel, data_of(block.table[part]), support, inverse, none, n_jobs=1)
+        with np.errstate(over="ignore"):
+            table[part] = decision_values(kernel, data_of(block.table[part]), support, inverse, none, n_jobs=1)
+    if not np.isfinite(table).all():
+        raise beyond_single(kernel)
     weights = block.weights
     if class_weight is not None:
         weights = weights * class_weight[block.labels.astype(np.int64)]
