@@ -92,6 +92,8 @@ def test_labels_of_another_file_are_joined_by_name(tmp_path):
     ]:
         with pytest.raises(TableError, match=message):
             with_target(rows, str(written(tmp_path, text, "labels.csv")), None)
+    with pytest.raises(TableError, match=r"there is no file 'lables\.csv', and no column"):
+        with_target(rows, "lables.csv", None)
 
 
 @pytest.mark.full

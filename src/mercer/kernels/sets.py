@@ -39,7 +39,8 @@ def _refuse_bits(rows: Structured) -> None:
         one = "bit == '1'" if rows.kind == STRINGS else "bit"
         raise ValueError(
             f"the rows are {rows.kind} of the bits 0 and 1, and as sets of these two nearly all of them are equal: "
-            f"give the places of the ones, [{{j for j, bit in enumerate(row) if {one}}} for row in X]"
+            "take Tanimoto(), the Jaccard index of bits, or give the places of the ones, "
+            f"[{{j for j, bit in enumerate(row) if {one}}} for row in X]"
         )
 
 

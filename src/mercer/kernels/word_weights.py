@@ -14,8 +14,8 @@ from mercer._typing import FloatArray
 class WordWeights:
     """The weight w(u) of each word u in a function of strings, f(s) = sum of the weights of its words / sqrt(k(s, s)).
 
-    The sum is over all words of s (of both strands, if the kernel counts both); without the division for a kernel that
-    is not normalised, and without a bias.
+    The sum is over all words of s (of both strands, if the kernel counts both), each as often as the kernel counts it
+    at its place (`centre`); without the division for a kernel that is not normalised, and without a bias.
 
     Attributes
     ----------

@@ -73,6 +73,8 @@ def with_target(rows: Table, target: Any, given: Any, *, needed: bool = True) ->
         return rows, None
     if isinstance(target, str | Path) and str(target) not in rows and Path(target).is_file():
         return with_labels(rows, read_table(target), str(target))
+    if isinstance(target, Path) or (isinstance(target, str) and target not in rows and Path(target).suffix in _TABLES):
+        raise TableError(f"there is no file {str(target)!r}, and no column of this name")
     if isinstance(target, str) or not hasattr(target, "__len__"):
         name = column_name("target", target)
         refuse_mixed_column(given, name)
@@ -92,6 +94,9 @@ def with_target(rows: Table, target: Any, given: Any, *, needed: bool = True) ->
         )
     booleans = rows.booleans | column.booleans
     return replace(rows, names=(*rows.names, name), columns=(*rows.columns, column[name]), booleans=booleans), name
+
+
+_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx")
 
 
 def with_labels(rows: Table, labels: Table, source: str) -> tuple[Table, str]:
