@@ -2,14 +2,12 @@
 
 from mercer.data.files.atomic_write import check_writable as check_writable
 from mercer.data.files.atomic_write import open_atomically as open_atomically
-from mercer.data.files.checked_file import ArrayPlace as ArrayPlace
 from mercer.data.files.checked_file import DamagedFileError as DamagedFileError
 from mercer.data.files.checked_file import WordSum as WordSum
 from mercer.data.files.checked_file import check_arrays as check_arrays
 from mercer.data.files.checked_file import full_disk as full_disk
 from mercer.data.files.checked_file import header_of as header_of
 from mercer.data.files.checked_file import read_checked as read_checked
-from mercer.data.files.checked_file import read_header as read_header
 from mercer.data.files.checked_file import read_slices as read_slices
 from mercer.data.files.checked_file import write_checked as write_checked
 from mercer.data.files.checkpoint import Checkpoint as Checkpoint

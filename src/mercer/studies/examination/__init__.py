@@ -11,7 +11,6 @@ from mercer.studies.examination.diagnosis import diagnose as diagnose
 from mercer.studies.examination.diagnosis import diagnosed as diagnosed
 from mercer.studies.examination.examination import Examination as Examination
 from mercer.studies.examination.examination import examine as examine
-from mercer.studies.examination.examination import ranked as ranked
 from mercer.studies.examination.finding import Finding as Finding
 from mercer.studies.examination.finding import Kind as Kind
 from mercer.studies.examination.finding import Weight as Weight

@@ -19,10 +19,6 @@ from mercer.studies.models.from_file import model_of_file as model_of_file
 from mercer.studies.models.model import Model as Model
 from mercer.studies.models.model import Part as Part
 from mercer.studies.models.model import Training as Training
-from mercer.studies.models.model import combined as combined
-from mercer.studies.models.model import grouped as grouped
-from mercer.studies.models.model import grouped_parts as grouped_parts
-from mercer.studies.models.model import point_of as point_of
 from mercer.studies.models.model_file import load_model as load_model
 from mercer.studies.models.model_file import load_table_model as load_table_model
 from mercer.studies.models.model_file import save_model as save_model

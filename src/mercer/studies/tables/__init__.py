@@ -17,7 +17,6 @@ from mercer.studies.tables.dates import DateRule as DateRule
 from mercer.studies.tables.dates import days_since_1970 as days_since_1970
 from mercer.studies.tables.encoding import MAX_LEVELS as MAX_LEVELS
 from mercer.studies.tables.encoding import Kind as Kind
-from mercer.studies.tables.encoding import Missing as Missing
 from mercer.studies.tables.encoding import TableEncoder as TableEncoder
 from mercer.studies.tables.free_text import TextRule as TextRule
 from mercer.studies.tables.free_text import word_counter as word_counter
