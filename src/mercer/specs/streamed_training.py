@@ -32,6 +32,7 @@ _FIRST = 10_000  # rows of the first problem, drawn from all parts of the file
 _OF_A_CLASS = 5  # rows of each class that the first problem has at least
 _SHARE = 0.5  # of the tolerance: for the rows in memory, and for the others
 _TIGHTER = 0.1  # factor of both tolerances when only the relative gap is still too large
+_TIGHTEST = 1e-12  # share of the tolerance; with smaller ones rounding decides about the gap
 _LEAST_GROWTH = 64  # rows that must be able to join the support vectors
 _REPORT_SECONDS = 0.1  # between two reports of a pass
 
@@ -107,7 +108,7 @@ class _Training:
             if outside is None or ended is not None:
                 break
             if not outside.n_violators:
-                if not self._wants_smaller_gap(outside):
+                if self.tol <= _TIGHTEST * self.limits.tol or not self._wants_smaller_gap(outside):
                     break
                 self.tol *= _TIGHTER
                 continue
