@@ -25,6 +25,7 @@ from mercer import (
     LinearSVR,
     LogisticRegression,
     OneClassSVM,
+    as_model,
 )
 from mercer.certificates.status import StoppedError
 from mercer.cluster import ClusterError, dask_workers
@@ -262,6 +263,9 @@ def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, nam
     assert fits[0].certificate_.primal == pytest.approx(memory.certificate_.primal, rel=1e-6)
     assert fits[0].certificate_.status == "optimal"
     assert fits[0].certificate_.distance_to_exact == np.inf
+    with pytest.raises(ValueError, match=r"no model file can hold this .* lazy table.*Keep it by pickle"):
+        as_model(fits[0])
+    assert as_model(memory).support_vectors.n == 40
 
 
 def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):

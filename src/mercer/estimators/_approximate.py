@@ -98,7 +98,7 @@ class Approximates(DualMachine):
                 "warm_start=True goes on from an exact solution, which an approximate machine does not have: set "
                 "warm_start=False, or approximation=None."
             )
-        for name in ("approximation_", "choice_"):
+        for name in ("approximation_", "choice_", "_of_lazy_table"):
             self.__dict__.pop(name, None)
         if not self._is_auto:
             yield way

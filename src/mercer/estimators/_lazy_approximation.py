@@ -64,7 +64,7 @@ def fit_lazily(
     machine._store_approximate(way, trained, resolved, (rows.n, rows.p))
     for name in ("feature_names_in_", "_targets", "_weights"):
         machine.__dict__.pop(name, None)
-    machine.n_features_in_ = rows.p
+    machine.n_features_in_, machine._of_lazy_table = rows.p, True
     if table.names is not None:
         machine.feature_names_in_ = table.names
     machine._warn_of_approximation(data)

@@ -224,6 +224,11 @@ def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any 
     """
     _check_machine(machine)
     check_is_fitted(machine)
+    if getattr(machine, "_of_lazy_table", False):
+        raise ValueError(
+            f"no model file can hold this {type(machine).__name__}, which was trained on a lazy table: its claims need "
+            "the rows, which are with workers. Keep it by pickle, or fit it to rows in memory."
+        )
     check_rows(machine)
     if getattr(machine, "training_file_", None) is not None and X is None:
         return model_of_file(cast(Any, machine))
