@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from mercer.certificates.approximation import ApproximateCertificate
 from mercer.certificates.certificate import combine
 from mercer.certificates.status import StoppedError
 from mercer.cluster import while_wanted
+from mercer.cluster.joining import chained
 from mercer.data import Data, as_data
 from mercer.data.checks import FLOATS
 from mercer.gram.rows import Block, PlacedRows
@@ -155,7 +155,7 @@ class _PlacedTraining(CellsTraining):
         handles = workers.map(_chunks_of, self.rows.placed, payload=payload)
         cells: list[Any] = []
         try:
-            counts = np.array(workers.fetch(workers.map(_counts_of, handles), _chained, self.check("rows to cells")))
+            counts = np.array(workers.fetch(workers.map(_counts_of, handles), chained, self.check("rows to cells")))
             in_cell, at_home = counts.sum(axis=0)
             row_bytes = self.task.data.nbytes / self.task.data.n
             workers.refuse_large_blocks(int(in_cell.max() * row_bytes))
@@ -167,7 +167,7 @@ class _PlacedTraining(CellsTraining):
             order = np.argsort(-in_cell, kind="stable").tolist()  # the largest first
             limits = self.limits_of_cell(tree.n_cells)
             cells = workers.place([of_cell[k] for k in order], _trained, self.of_cells, limits, is_spread=True)
-            machines = dict(zip(order, workers.fetch(cells, _chained, self.check("cells with workers")), strict=True))
+            machines = dict(zip(order, workers.fetch(cells, chained, self.check("cells with workers")), strict=True))
         except BaseException:
             workers.cancel([*handles, *cells])
             raise
@@ -235,7 +235,3 @@ def _trained(chunks: list[_Chunk], about: PlacedTask, limits: Limits) -> list[Ce
             certificates=[replace(one, evidence=None) for one in machine.certificates],
         )
     ]
-
-
-def _chained(lists: list[list[Any]]) -> list[Any]:
-    return list(chain.from_iterable(lists))

@@ -105,3 +105,8 @@ def cuts(n_leaves: int, n_blocks: int) -> list[int]:
 
 
 _NODES_PER_BLOCK = 8
+
+
+def chained(lists: list[list[Any]]) -> list[Any]:
+    """Return the items of consecutive lists, in one list."""
+    return [item for each in lists for item in each]

@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mercer._typing import FloatArray
 from mercer.certificates.linear_solution import LinearPoint
 from mercer.cluster import ClusterError, Workers, chosen_workers, is_lazy
-from mercer.cluster.joining import Nodes, merged, nodes_of
+from mercer.cluster.joining import Nodes, chained, merged, nodes_of
 from mercer.cluster.lazy_tables import partitions
 from mercer.data.files.checkpoint import digest_of
 from mercer.estimators._labels import Labels, labels_of_sums
@@ -243,7 +243,7 @@ def _placed_parts(
     sources = {name: partitions(value) if is_lazy(value) else [value] for name, value in given.items()}
     named = [(name, one) for name, each in sources.items() for one in each]
     handles = workers.place(named, _part_of, checker, has_digests)
-    reports = workers.fetch(workers.map(_reports_of, handles), _chained, no_check)
+    reports = workers.fetch(workers.map(_reports_of, handles), chained, no_check)
     parts, first = {}, 0
     for name, value in given.items():
         of_this = slice(first, first + len(sources[name]))
@@ -292,10 +292,6 @@ def _bytes_of(table: Any) -> int:
 def _reports_of(part: _Part, payload: bytes) -> list[_Report]:
     del payload
     return [part.report]
-
-
-def _chained(lists: list[list[_Report]]) -> list[_Report]:
-    return [one for each in lists for one in each]
 
 
 def _classes(target: _Parts) -> npt.NDArray[Any]:

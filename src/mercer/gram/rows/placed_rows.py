@@ -16,7 +16,7 @@ from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.cluster import Workers
-from mercer.cluster.joining import Nodes, cuts, merged, nodes_of
+from mercer.cluster.joining import Nodes, chained, cuts, merged, nodes_of
 from mercer.cluster.workers import Handle
 from mercer.gram.rows.table_rows import Block, LinearRows, RowNumbers, TableRows, sample_of
 
@@ -118,13 +118,13 @@ class PlacedRows(LinearRows):
         """Return numbers of the rows from the workers."""
         self._submit(partial(_read_numbers, numbers))
         parts = self.workers.map(_result_of, self._states)
-        return np.concatenate(self.workers.fetch(parts, _chained, no_check))[at]
+        return np.concatenate(self.workers.fetch(parts, chained, no_check))[at]
 
     def sample(self, size: int) -> TableRows:
         """Return about `size` rows in memory: those of the same rows in a table in memory."""
         chosen = sample_of(self.n, size)
         self._submit(partial(_chosen_rows, chosen))
-        parts = self.workers.fetch(self.workers.map(_result_of, self._states), _chained, no_check)
+        parts = self.workers.fetch(self.workers.map(_result_of, self._states), chained, no_check)
         return TableRows(*(_stacked([part[k] for part in parts]) for k in range(3)))
 
     @property
@@ -298,10 +298,6 @@ def _chosen_rows(chosen: IndexArray, here: _Placed) -> list[tuple[Any, FloatArra
 
 def _merged(parts: list[Nodes], n_leaves: int) -> Nodes:
     return merged(parts, n_leaves)
-
-
-def _chained(parts: list[list[Any]]) -> list[Any]:
-    return [item for part in parts for item in part]
 
 
 def _stacked(parts: list[Any]) -> Any:

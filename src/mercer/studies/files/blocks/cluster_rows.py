@@ -31,7 +31,7 @@ def parse_on_workers(
     """Let the workers parse files into their folders, one file a task; see :func:`block_cache` for the arguments."""
     about = block_bytes, text_bytes // (len(files) + 1)
     done = workers.place(files, _parse, *about, is_spread=True)
-    workers.fetch(done, _all_of, lambda: None)
+    workers.fetch(done, all, lambda: None)
 
 
 def placed_rows(
@@ -74,7 +74,3 @@ def _refuse_unseen(path: str) -> None:
             f"a worker does not see {path}",
             "files and folders of blocks must be on a disk that all workers share, under the same path",
         )
-
-
-def _all_of(parts: list[bool]) -> bool:
-    return all(parts)
