@@ -9,6 +9,8 @@ the plane that is nearer to it than to any other row: its Voronoi cell.
 # %%
 # Edges between cells of different classes are the boundary. The dual of the cells is Delaunay's
 # triangulation: it joins rows whose cells touch.
+import warnings
+
 import matplotlib.pyplot as plt
 from scipy.spatial import Delaunay
 from sklearn.datasets import make_moons
@@ -49,7 +51,7 @@ with house_style():
 
 # %%
 # Distances depend on units. Here the second column is in metres on the left, and in millimetres in
-# the middle, where the first column no longer counts. Scaling makes both count again.
+# the middle, where the first column no longer counts, as `fit` says. Scaling makes both count again.
 new_X, new_y = make_moons(500, noise=0.3, random_state=2)
 tables = [
     ("metres", 1.0, KernelNeighborsClassifier(5)),
@@ -60,7 +62,11 @@ with house_style():
     figure, axes = plt.subplots(1, 3, figsize=(9.4, 3.2), layout="constrained")
     for ax, (name, unit, machine) in zip(axes, tables, strict=True):
         table = X * [1.0, unit]
-        fitted = machine.fit(table, y)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            fitted = machine.fit(table, y)
+        for warning in said:
+            print(f"{name}: {str(warning.message).partition(', so that')[0]}")
         DecisionRegionDisplay.from_estimator(fitted, table, y, ax=ax, legend=False, grid_resolution=120)
         ax.set_title(name)
         print(f"{name}: {fitted.score(new_X * [1.0, unit], new_y):.3f} of new rows are right")

@@ -61,7 +61,7 @@ class SurveyOfArrays {
     auto remaining() const { return owned(survey_.remaining()); }
     auto dropped() const { return owned(survey_.dropped()); }
 
-    // Returns the chosen variables without the partners that leave_out_partners removes (qp/working_set.hpp).
+    // Returns the chosen variables without the partners that leave_out_partners removes (dual/working_set.hpp).
     auto without_partners(ConstIndices chosen, ConstIndices rows, int64_t n_rows) {
         const auto count = static_cast<int64_t>(chosen.shape(0));
         check_indices(chosen.data(), count, survey_.size());

@@ -18,8 +18,8 @@ namespace {
 constexpr double kMostWork = 1e8;
 // Largest number of variables that reach or leave a bound in the Newton steps of a round.
 constexpr int64_t kMostChanges = 200;
-// Largest violation after the first steps from 0, as a multiple of the violation at 0; src/mercer/solvers/block.py has
-// the same value.
+// Largest violation after the first steps from 0, as a multiple of the violation at 0;
+// src/mercer/solvers/dual/block.py has the same value.
 constexpr double kDiverged = 3.0;
 constexpr int kRounds = 3;    // largest number of rounds; each begins with a float64 gradient
 constexpr double kEnd = 0.5;  // steps end at this share of the tolerance; the rest is left for rounding errors

@@ -57,7 +57,7 @@ def leave_out(
     ends: IndexArray,
     numbers: FloatArray,
 ) -> IndexArray:
-    """Find the solution without each of several variables, from the one with all; see mercer/leave_out.hpp.
+    """Find the solution without each of several variables, from the one with all; see native/dual/loo_update.hpp.
 
     `ends` says how that ended; `numbers` are the gradient at the variable left out, pivots, the squared length of what
     moved, that of the gradients of basic variables that left, and the largest violation. Returned are the places whose
