@@ -16,6 +16,7 @@ from mercer.studies.classification import ToClassify
 from mercer.studies.cli import run as run_command
 from mercer.studies.contenders import encoded_folds
 from mercer.studies.models import cell_kernel, explain, reader_of_table, verify
+from mercer.studies.report import insight
 from mercer.studies.search import search
 from mercer.studies.tables import TableEncoder
 from mercer.studies.tables.kinds import find_kinds
@@ -217,3 +218,8 @@ def test_the_shell_studies_a_kernel_text(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert run_command([*arguments, "Spectrum(0) on seq"]) == 2
     assert "error: Invalid value for '--kernel'" in capsys.readouterr().err
+
+
+def test_many_support_vectors_of_a_kernel_on_cells_are_explained_by_its_words(outcome, monkeypatch):
+    monkeypatch.setattr(insight, "MANY_SUPPORT_VECTORS", 0.0)
+    assert "Shorter words" in insight.nearly_all_support(outcome.model)

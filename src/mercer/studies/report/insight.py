@@ -145,6 +145,12 @@ def nearly_all_support(model: Model) -> str:
     n, n_rows = len(model.support_rows), model.training.n_rows
     if n < MANY_SUPPORT_VECTORS * n_rows:
         return ""
+    if model.kernel.named_columns:
+        return (
+            f"Nearly every training row is a support vector ({n:,} of {n_rows:,}). This happens if the target is "
+            "mostly noise, or if the kernel finds little that two rows share, as with long words. Shorter words, or a "
+            "kernel that allows mismatches, may say more (--kernel)."
+        )
     return (
         f"Nearly every training row is a support vector ({n:,} of {n_rows:,}). This happens if many columns say "
         "nothing about the target, if the target is mostly noise, or if there are few rows for so many columns. Look "
