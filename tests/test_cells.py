@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer import (
     SVC,
@@ -410,12 +411,72 @@ def test_a_model_file_of_cells_gives_the_same_bits_and_is_verified(n_classes: in
     assert np.array_equal(load_model(tmp_path / "alone.mercer").predict(X), machine.predict(X))
 
 
-def test_a_certificate_of_cells_that_is_computed_again_claims_no_distance() -> None:
-    certificate = SVC(approximation=Cells(cell_rows=50)).fit(*classes(200)).certificate_
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_bound_of_cells_is_computed_again_from_the_rows(n_classes: int) -> None:
+    X, y = classes(200, n_classes)
+    weights = np.where(np.arange(200) % 7 == 0, 0.0, 1.0 + np.arange(200) % 2)
+    certificate = SVC(approximation=Cells(cell_rows=50)).fit(X, y, weights).certificate_
     again = certificate.verify()
     assert again.dual == pytest.approx(certificate.dual, rel=1e-9)
-    assert np.isfinite(certificate.exact_dual)
-    assert again.distance_in_words == "not known"
+    assert again.exact_dual == pytest.approx(certificate.exact_dual, rel=1e-9)
+    assert again.distance_in_words == certificate.distance_in_words
+    assert again.seconds == certificate.seconds
+    assert len(again.examples()) == len(certificate.parts)
+    assert certificate.prove().exact_dual == certificate.exact_dual
+    X[:] = X[::-1]  # the bound is that of the rows as they are now
+    assert certificate.verify().exact_dual != pytest.approx(certificate.exact_dual, rel=1e-3)
+    with pytest.raises(ValueError, match="pickled or loaded from a file"):
+        pickle.loads(pickle.dumps(certificate)).verify()
+
+
+@pytest.mark.parametrize("machine", [SVR(C=5.0), OneClassSVM(nu=0.3)])
+def test_the_bound_of_cells_of_other_machines_is_computed_again(machine: Any) -> None:
+    X, _ = classes(150)
+    certificate = clone(machine).set_params(approximation=Cells(cell_rows=50)).fit(X, np.sin(X[:, 0])).certificate_
+    assert certificate.verify().exact_dual == pytest.approx(certificate.exact_dual, rel=1e-9, abs=1e-12)
+
+
+def test_a_bound_that_a_fit_leaves_out_is_proved_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = classes(200)
+    bound = SVC(approximation=Cells(cell_rows=50)).fit(X, y).certificate_.exact_dual
+    monkeypatch.setattr("mercer.approximate.cells_evidence.PROVED_VALUES", 0.0)
+    certificate = SVC(approximation=Cells(cell_rows=50)).fit(X, y).certificate_
+    assert certificate.distance_in_words == "not known"
+    assert certificate.prove().exact_dual == bound
+    assert certificate.verify().exact_dual == pytest.approx(bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("way", ["cells", Cells(cell_rows=200)])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_distance_of_a_single_cell_is_its_gap(way: Any, n_classes: int, tmp_path: Any) -> None:
+    X, y = classes(200, n_classes)
+    machine, exact = SVC(approximation=way, tol=0.1).fit(X, y), SVC(tol=0.1).fit(X, y)
+    certificate = machine.certificate_
+    assert certificate.exact_dual == pytest.approx(exact.certificate_.dual, rel=1e-12)
+    assert certificate.exact_primal == pytest.approx(exact.certificate_.primal, rel=1e-9)
+    assert certificate.exact_primal >= exact.certificate_.primal
+    assert certificate.distance_to_exact == pytest.approx(exact.certificate_.relative_gap, rel=1e-4, abs=1e-11)
+    for other in (certificate.verify(), certificate.prove()):
+        assert other.distance_to_exact == pytest.approx(certificate.distance_to_exact, rel=1e-4, abs=1e-11)
+    model, columns = stored(machine, X, y, tmp_path), {"0": X[:, 0], "1": X[:, 1], "y": y}
+    verification = verify(model, columns)
+    assert verification.findings == ()
+    assert verification.recomputed.distance_to_exact == pytest.approx(
+        certificate.distance_to_exact, rel=1e-4, abs=1e-11
+    )
+    false = replace(model.cells.certificate, exact_primal=0.999 * certificate.exact_primal)
+    findings = verify(replace(model, cells=replace(model.cells, certificate=false)), columns).findings
+    assert any(finding.startswith("the objective in the exact problem is") for finding in findings)
+
+
+def test_nothing_is_proved_by_a_single_cell_of_a_kernel_that_is_not_positive_semidefinite() -> None:
+    X, y = classes(150)
+    machine = SVC(kernel="sigmoid", gamma=3.0, coef0=-2.0, approximation="cells")
+    with pytest.warns(ConvergenceWarning, match="not known to be positive semidefinite"):
+        certificate = machine.fit(X, y).certificate_
+    assert certificate.status == Status.STATIONARY
+    assert certificate.distance_in_words == "not known"
+    assert certificate.verify().exact_dual == -np.inf
 
 
 def test_false_claims_of_cells_in_a_model_file_are_found(tmp_path: Any) -> None:
@@ -425,7 +486,9 @@ def test_false_claims_of_cells_in_a_model_file_are_found(tmp_path: Any) -> None:
     cells, parts = model.cells, model.parts
     bound = replace(cells.certificate, exact_dual=1.01 * cells.certificate.exact_dual)
     other = replace(parts[0], beta=0.9 * parts[0].beta)
+    primal = replace(cells.certificate, exact_primal=1.01 * cells.certificate.exact_dual)
     forged = {
+        "the objective in the exact problem is": replace(model, cells=replace(cells, certificate=primal)),
         "the lower bound of the exact objective is": replace(model, cells=replace(cells, certificate=bound)),
         "the tree sends": replace(model, cells=replace(cells, thresholds=cells.thresholds + 0.5)),
         "the dual objective is": replace(model, parts=(other, *parts[1:])),

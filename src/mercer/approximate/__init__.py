@@ -21,6 +21,7 @@ that names the remedy.
 
 from mercer.approximate.cell_machine import Columns
 from mercer.approximate.cells import Cells, CellsMachine
+from mercer.approximate.cells_evidence import own_distances
 from mercer.approximate.choice import AUTO, Choice, choose
 from mercer.approximate.cross_fitting import values_without_folds
 from mercer.approximate.landmarks import Landmarks
@@ -45,6 +46,7 @@ __all__ = [
     "Way",
     "choose",
     "kernel_of_cuts",
+    "own_distances",
     "values_without_folds",
     "way_of",
 ]

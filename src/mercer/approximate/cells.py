@@ -14,10 +14,11 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mercer._typing import FloatArray
 from mercer.approximate.cell_machine import CellMachine, train_cell
 from mercer.approximate.cell_size import LEAST_CELL, chosen_size
+from mercer.approximate.cells_evidence import CellsEvidence
 from mercer.approximate.median_tree import OVERLAP, Cell, MedianTree, grow
 from mercer.approximate.task import Task
 from mercer.approximate.way import ApproximateMachine, Way
-from mercer.certificates.approximation import ApproximateCertificate, Distance, proved_dual
+from mercer.certificates.approximation import ApproximateCertificate, Distance
 from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data import Data
@@ -30,7 +31,6 @@ from mercer.solvers.loop import REPORT_SECONDS, ProgressMonitor, StopWork
 _AT_ONCE = 8  # cells that are trained at a time, at most; each gets this share of the memory, so that results
 # do not depend on the number of threads
 _MOST_OVERLAP = 0.5  # share of rows; with more, each cut would hardly make cells smaller
-_PROVED = 4e9  # kernel values between support vectors up to which the bound of the optimum is computed within the fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ class Cells(Way):
     constant.
 
     The machine is not one function of the kernel's space, so that its objective in the exact problem is not defined,
-    and ``certificate_.distance_to_exact`` is infinite. The dual points of the cells together are feasible in the exact
-    problem: ``certificate_.exact_dual`` is a proved lower bound of its optimum.
+    and ``certificate_.distance_to_exact`` is infinite; for a single cell, it is the gap. The dual points of the cells
+    together are feasible in the exact problem: ``certificate_.exact_dual`` is a proved lower bound of its optimum.
 
     Cells suit data whose error is limited by the boundary of the classes. On smooth and noisy data, small cells lose
     accuracy; the pilot then chooses larger ones, up to a single one, which is the exact machine.
@@ -143,7 +143,8 @@ class CellsTraining:
         if tree.n_cells == 1 and self.task.n > size:
             why += "; no cut divides the rows" + (" in this time" if self.monitor.is_stopped() else ", which are equal")
         machines = self.trained(parts)
-        distances = self.distances(machines)
+        evidence = CellsEvidence(self.task, machines)
+        distances = self.distances(evidence)
         sizes = [int(np.count_nonzero(part.is_home)) for part in parts]
         text = described(sizes)
         certificate = combine([one for machine in machines for one in machine.certificates])
@@ -151,7 +152,7 @@ class CellsTraining:
             certificate, seconds=self.monitor.seconds, peak_memory_bytes=self.peak_bytes(certificate, parts)
         )
         return CellsMachine(
-            ApproximateCertificate.of(certificate, text, distances),
+            replace(ApproximateCertificate.of(certificate, text, distances), evidence=evidence),
             f"{text}, {why}.{unfinished(machines)}",
             self.task.kernel,
             tree,
@@ -231,27 +232,14 @@ class CellsTraining:
         """Return the number of cells that are trained at a time."""
         return min(self.threads, len(parts), _AT_ONCE)
 
-    def distances(self, machines: list[CellMachine]) -> list[Distance]:
+    def distances(self, evidence: CellsEvidence) -> list[Distance]:
         """Return, for each machine of the task, a proved lower bound of the optimum of the exact problem."""
-        task, gram = self.task, self.task.gram()
-        n_support = sum(int(np.count_nonzero(one.is_home)) for one in machines)
-        if not gram.is_convex or 0.5 * n_support**2 > _PROVED:
+        if not evidence.has_small_proof:
             return []
-        bounds, by_cell = [], [one.home_coefficients() for one in machines]
-        nothing = np.empty(0, dtype=np.int64), np.empty(0)
         try:
-            for number, machine in enumerate(task.machines(gram)):
-                glued = np.zeros(task.n)
-                for coefficients in by_cell:
-                    rows, values = coefficients.get(number, nothing)
-                    glued[rows] = values
-                before = gram.n_values
-                of_rows = gram if machine.rows.size == task.n else gram.restrict(machine.rows)
-                dual = proved_dual(machine.problem, of_rows, glued[machine.rows], self.monitor.raise_if_stopped)
-                bounds.append(Distance(dual=dual, n_kernel_values=gram.n_values - before))
+            return list(evidence.distances(check=self.monitor.raise_if_stopped))
         except StopWork:
             return []
-        return bounds
 
 
 def described(sizes: list[int]) -> str:

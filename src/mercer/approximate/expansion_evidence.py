@@ -19,9 +19,9 @@ from mercer.certificates.approximation import (
     primal_of,
     proved_dual,
 )
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.roundoff import rounding_error
 from mercer.gram import Gram
-from mercer.gram.backends import BlockBackend
 from mercer.problems import Problem
 from mercer.specs import ForOneClassSVM
 
@@ -80,8 +80,7 @@ class ExpansionEvidence:
             It is called between parts of bounded work, and may raise.
         """
         if gram is None:
-            backend = BlockBackend(self.task.kernel, self.task.data, n_jobs=self.task.n_jobs) if independent else None
-            gram = self.task.gram(backend)
+            gram = self.task.independent_gram() if independent else self.task.gram()
         among = gram.block(self.places, self.places)
         for number, (one, values) in enumerate(self._values(gram, check)):
             column = self.coefficients[:, number]
@@ -95,6 +94,10 @@ class ExpansionEvidence:
             else:
                 lower = _estimated_dual(one.problem, part, dual, values, check)
                 yield Distance(primal, estimated_dual=lower, n_kernel_values=gram.n_values - before)
+
+    def again(self, certificate: Certificate) -> tuple[Certificate, list[Distance]]:
+        """Return the certificate of the machine's own problem, which is that of the fit, and the distances again."""
+        return certificate, list(self.distances(independent=True))
 
     def level(self, gram: Gram, check: Callable[[], None]) -> float:
         """Return the bias of a one-class machine: at most a share `nu` of the rows, by weight, is outside."""

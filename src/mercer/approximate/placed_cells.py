@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.cell_machine import CellMachine, train_cell
 from mercer.approximate.cells import Cells, CellsMachine, CellsTraining, described, unfinished
+from mercer.approximate.cells_evidence import own_distances
 from mercer.approximate.median_tree import Cell, MedianTree, divided
 from mercer.approximate.task import Task
 from mercer.certificates.approximation import ApproximateCertificate
@@ -138,10 +139,12 @@ class _PlacedTraining(CellsTraining):
         tree = replace(tree, rows=self.sampled[self.task.rows[tree.rows]])
         machines, sizes = self.with_workers(tree, margins)
         certificate = combine([one for machine in machines for one in machine.certificates])
+        is_exact = len(machines) == 1 and self.of_cells.kernel.is_psd
+        distances = own_distances(certificate.parts or [certificate]) if is_exact else []
         certificate = replace(certificate, seconds=self.monitor.seconds)
         text = described(sizes)
         return CellsMachine(
-            ApproximateCertificate.of(certificate, text, []),
+            ApproximateCertificate.of(certificate, text, distances),
             f"{text}, {why}. Workers hold the rows, and train a cell at a time each.{unfinished(machines)}",
             self.of_cells.kernel,
             tree,

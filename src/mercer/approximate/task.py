@@ -11,7 +11,7 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data
 from mercer.gram import Gram
-from mercer.gram.backends import Backend
+from mercer.gram.backends import Backend, BlockBackend
 from mercer.kernels import Kernel
 from mercer.multiclass.training import make_tasks
 from mercer.problems import Problem
@@ -95,6 +95,10 @@ class Task:
         if self.n_classes <= 2:
             return 1
         return self.n_classes * (self.n_classes - 1) // 2 if self.scheme == "ovo" else self.n_classes
+
+    def independent_gram(self) -> Gram:
+        """Return the Gram matrix of the rows of the task whose values are computed by `kernel.block`."""
+        return self.gram(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs))
 
     def gram(self, backend: Backend | None = None) -> Gram:
         """Return the lazy Gram matrix of the rows of the task."""

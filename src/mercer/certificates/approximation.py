@@ -85,7 +85,7 @@ class ApproximateCertificate(Certificate):
         return replace(self, approximation=f"{self.approximation} (chosen {reason})", parts=parts)
 
     def prove(self) -> Self:
-        """Return this certificate with a proved distance to the exact machine, where the fit only estimated it.
+        """Return this certificate with the distance or bound that the fit only estimated, or left out, proved.
 
         It costs half of the kernel values between the support vectors of each machine: those rows whose dual
         coefficient is not 0.
@@ -101,17 +101,16 @@ class ApproximateCertificate(Certificate):
     def verify(self) -> Certificate:
         """Return this certificate with the distance to the exact machine computed again, without native code.
 
-        See :meth:`Certificate.verify`. The numbers of the machine's own problem, which do not enter the distance, are
-        those of the fit. The parts of cells are certificates of exact machines, which are computed again; the distance
-        is then not known, and ``mercer verify`` computes it from a model file.
+        See :meth:`Certificate.verify`. The machines of cells are certified again. For landmarks, the numbers of the
+        machine's own problem, which do not enter the distance, are those of the fit.
         """
-        if not hasattr(self.evidence, "distances"):
-            return type(self).of(super().verify(), self.approximation, [])
-        return replace(self, **_sums(list(self.evidence.distances(independent=True))))
+        evidence = self.at_hand("Use `mercer verify MODEL TABLE`, or fit again.")
+        certificate, distances = evidence.again(self)
+        return replace(type(self).of(certificate, self.approximation, []), evidence=evidence, **_sums(distances))
 
     def examples(self) -> Any:
-        """Raise TypeError: an approximate machine has no optimality conditions of examples."""
-        return self.at_hand("Fit again, and ask before pickling.").examples() if self.evidence else super().examples()
+        """Return the optimality conditions of the rows of cells; it is a TypeError for landmarks."""
+        return self.at_hand("Fit again, and ask before pickling.").examples()
 
     @property
     def distance_to_exact(self) -> float:
