@@ -43,6 +43,34 @@ def way(request):
         yield request.param
 
 
+def _cluster(**about):
+    distributed = pytest.importorskip("distributed")
+    return distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", **about)
+
+
+@pytest.fixture(scope="session")
+def cluster_of_threads():
+    """A Dask cluster whose two workers are threads of this process."""
+    with _cluster(processes=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_of_processes():
+    """A Dask cluster of two processes of 1 GB each, which import the library: its start takes seconds."""
+    with _cluster(memory_limit="1GB", silence_logs=50) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(request):
+    """The client in use: of a cluster of processes in slow tests, of threads in others."""
+    kind = "processes" if request.node.get_closest_marker("slow") else "threads"
+    cluster = request.getfixturevalue(f"cluster_of_{kind}")
+    with pytest.importorskip("distributed").Client(cluster) as client:
+        yield client
+
+
 @pytest.hookimpl(tryfirst=True)  # before the sets of parameters are made into tests
 def pytest_generate_tests(metafunc):
     """Make only the tests that `make test-fast` runs: each with its first set of parameters, on the best ISA.

@@ -342,13 +342,7 @@ def test_limits_are_heard(table):
     assert not no_time.coef_.any()
 
 
-@pytest.fixture(scope="module")
-def client():
-    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options, silence_logs=50) as cluster, distributed.Client(cluster) as client:
-        yield client
-
-
+@pytest.mark.slow
 def test_a_killed_worker_changes_no_digit(table, client):
     X, _, labels, _ = table
     killed = []

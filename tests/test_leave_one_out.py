@@ -49,13 +49,12 @@ from mercer import (
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear
-from mercer.model_selection.leave_one_out import _Rules
 from mercer.problems import c_svc
 from mercer.solvers import Interruption
 from mercer.solvers.loop import StopWork
 from mercer.solvers.paths import loo_monitor as monitor
 from mercer.solvers.paths import loo_passes as passes
-from mercer.solvers.paths.loo_bounds import Radius, joachims_terms
+from mercer.solvers.paths.loo_bounds import DecidedErrors, Radius, joachims_terms
 from mercer.solvers.paths.path_following import Following, Full
 from mercer.solvers.paths.reduced_problem import refit, without
 from pairs import every_pair
@@ -455,7 +454,7 @@ def test_the_exact_radius_is_computed_if_worthwhile(kernel):
     assert (radius.above == np.inf) == (kernel == "linear")
     machine = SVC(C=1.0, kernel=kernel, gamma=10.0).fit(X, y)
     evidence = machine.solution_.certificate.evidence
-    rules = _Rules(evidence.full_gram())
+    rules = DecidedErrors(evidence.full_gram())
     rules.terms(Full.of(evidence.problem, evidence.full_gram(), evidence.beta))
     # For narrow kernels, the largest k(x, x) is as good as R².
     assert ("exact" in vars(rules._radius)) == (kernel == "linear")

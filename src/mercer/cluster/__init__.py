@@ -3,6 +3,7 @@
 from mercer.cluster.joining import Largest as Largest
 from mercer.cluster.joining import Least as Least
 from mercer.cluster.joining import join as join
+from mercer.cluster.lazy_tables import address_of as address_of
 from mercer.cluster.lazy_tables import by_blocks as by_blocks
 from mercer.cluster.lazy_tables import chosen_workers as chosen_workers
 from mercer.cluster.lazy_tables import is_array as is_array

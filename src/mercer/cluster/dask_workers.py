@@ -67,15 +67,24 @@ class DaskWorkers(Workers):
         with self._errors():
             return self.client.compute(blocks)
 
+    def share(self, value: Any) -> Handle:
+        """Return the future of a task that holds the value, and can be made again if it is lost."""
+        return self._task_of(cloudpickle.loads, cloudpickle.dumps(value))
+
+    def _task_of(self, function: Callable[..., Any], payload: bytes) -> Handle:
+        """Return the future of a function of bytes, which travel once."""
+        self.sent_bytes += len(payload)
+        with self._errors(), dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.submit(function, payload, pure=False)
+
     def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
-        """Return the futures of a function; a large payload is with one task, which can be made again if it is lost."""
-        n = len(lists[0])
-        self.sent_bytes += len(payload) * (1 if len(payload) > _LARGE else n)
-        shared: Any = payload
+        """Return the futures of a function; a large payload is with one task."""
+        n, shared = len(lists[0]), payload
+        if len(payload) > _LARGE:
+            shared = self._task_of(bytes, payload)
+        else:
+            self.sent_bytes += len(payload) * n
         with self._errors():
-            if len(payload) > _LARGE:
-                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):  # it is one task
-                    shared = self.client.submit(bytes, payload, pure=False)
             return self.client.map(_called, [function] * n, *lists, payload=shared, pure=False)
 
     def cancel(self, handles: Sequence[Handle]) -> None:

@@ -50,7 +50,7 @@ def workers_of(cluster: Any) -> Iterator[Workers]:
     ClusterError
         If no scheduler answers at the address.
     """
-    if not isinstance(cluster, str) and not type(cluster).__module__.startswith("distributed."):
+    if not (isinstance(cluster, str) or _is_client(cluster)):
         raise TypeError(
             "cluster must be the address of a Dask scheduler, such as 'tcp://10.0.0.1:8786', or a Client, got "
             f"{cluster!r}."
@@ -64,6 +64,15 @@ def workers_of(cluster: Any) -> Iterator[Workers]:
         return
     with workers_at(cluster) as workers:
         yield workers
+
+
+def address_of(cluster: Any) -> Any:
+    """Return the address of the scheduler of a client; an address and None unchanged."""
+    return cluster.scheduler.address if _is_client(cluster) and cluster.scheduler is not None else cluster
+
+
+def _is_client(cluster: Any) -> bool:
+    return type(cluster).__module__.startswith("distributed.") and hasattr(cluster, "scheduler")
 
 
 @contextmanager

@@ -36,6 +36,10 @@ class ThreadWorkers(Workers):
 
         return [self._pool.submit(make, source) for source in sources]
 
+    def share(self, value: Any) -> Handle:
+        """Return the value itself."""
+        return value
+
     def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
         """Return the results of a function."""
         self.sent_bytes += len(payload) * len(lists[0])

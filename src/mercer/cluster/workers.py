@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 Handle: TypeAlias = Any
@@ -67,6 +67,10 @@ class Workers(ABC):
         """
 
     @abstractmethod
+    def share(self, value: Any) -> Handle:
+        """Return a handle of a value that many tasks take; it travels once to each worker, and may hold functions."""
+
+    @abstractmethod
     def map(self, function: Callable[..., Any], *lists: Sequence[Handle], payload: bytes = b"") -> list[Handle]:
         """Return ``function(*items, payload)`` for each tuple of items of the lists; nothing is waited for."""
 
@@ -100,3 +104,26 @@ class Workers(ABC):
         ClusterError
             If the workers cannot make a result.
         """
+
+    def in_order(
+        self, function: Callable[..., Any], shared: Any, tasks: Sequence[Any], check: Callable[[], None]
+    ) -> Generator[Any, None, None]:
+        """Yield ``function(shared, task)`` for each task, in order; tasks that are left are cancelled at the end.
+
+        `check` is called several times a second while workers work; it raises to stop waiting.
+        """
+        handles = self.map(_of_task, [function] * len(tasks), [self.share(shared)] * len(tasks), tasks)
+        try:
+            for handle in handles:
+                yield self.fetch([handle], _single, check)
+        finally:
+            self.cancel([handle for handle in handles if not handle.done()])
+
+
+def _of_task(function: Callable[..., Any], shared: Any, task: Any, payload: bytes) -> Any:
+    del payload
+    return function(shared, task)
+
+
+def _single(results: list[Any]) -> Any:
+    return results[0]

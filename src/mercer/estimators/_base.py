@@ -109,7 +109,7 @@ def _changed(current: Any, values: dict[str, Any]) -> Any:
     return other
 
 
-_OF_THE_RUN = ("callback", "max_iter", "max_seconds", "memory_limit", "n_jobs", "verbose", "warm_start")
+_OF_THE_RUN = ("callback", "cluster", "max_iter", "max_seconds", "memory_limit", "n_jobs", "verbose", "warm_start")
 """Parameters that decide how long a fit works and what it shows, but not its result."""
 
 

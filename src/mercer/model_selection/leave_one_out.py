@@ -6,8 +6,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
+from mercer.cluster import Workers, workers_of
 from mercer.data.arguments import check_callback, check_choice, check_seconds
 from mercer.data.files import Checkpoint
 from mercer.data.result import Result
@@ -33,15 +34,12 @@ from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
 from mercer.solvers import Interruption
 from mercer.solvers.loop import drive
-from mercer.solvers.paths.loo_bounds import Radius, joachims_terms
+from mercer.solvers.paths.loo_bounds import RIGHT, WRONG, DecidedErrors
 from mercer.solvers.paths.loo_monitor import PassMonitor
+from mercer.solvers.paths.loo_on_workers import SpreadLooPass
 from mercer.solvers.paths.loo_values import LooPass
-from mercer.solvers.paths.path_following import Full
 from mercer.solvers.progress import StageProgress
 from mercer.solvers.progress_bar import reported
-
-_RIGHT, _WRONG = "Joachims", "misclassified in training"
-_ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about
 
 _TIGHT, _LOGISTIC = 1e-12, 1e-9  # relative duality gaps of linear machines, with all rows and without one
 _ENOUGH = 1e-9  # relative gap above which a machine with all rows that does not reach these gaps is reported
@@ -168,6 +166,7 @@ def leave_one_out(
     verbose: int = 0,
     callback: Callable[[StageProgress], object] | None = None,
     checkpoint: Any = None,
+    cluster: Any = None,
 ) -> LeaveOneOut:
     """Return the leave-one-out value of every row: its decision value by the machine trained without it.
 
@@ -199,6 +198,11 @@ def leave_one_out(
     checkpoint : str or PathLike, optional
         Folder where the values of finished rows are written, every few seconds. If the process is killed, the same call
         continues with the other rows. A folder that belongs to other data, parameters or another version is refused.
+    cluster : str or distributed.Client, optional
+        The address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or a client. All rows are fitted in this
+        process; the workers then find the values. A task has one machine for two classes, as of each pair of classes,
+        or some of the rows that a linear machine is refitted without. The result is that of this process, to every
+        digit, also after a worker was lost. It needs `mercer[dask]`.
 
     Returns
     -------
@@ -207,7 +211,9 @@ def leave_one_out(
     Raises
     ------
     TypeError
-        If the estimator is of another kind.
+        If the estimator is of another kind, or `cluster` is neither an address nor a client.
+    ClusterError
+        If the workers cannot go on. With `checkpoint`, finished rows are kept.
     InvalidParameterError
         If `what`, `max_seconds` or `callback` is invalid.
     ValueError
@@ -270,8 +276,13 @@ def leave_one_out(
     refuse_device(estimator, X)
     warn_of_copies(X)
     limits: dict[str, Any] = {"max_seconds": max_seconds, "verbose": verbose, "callback": callback}
-    with Checkpoint.opened(checkpoint, lambda: _about(estimator, X, y, sample_weight, what)) as states:
-        return values_without_each_row(estimator, X, y, sample_weight, what=what, checkpoint=states, **limits)
+    with ExitStack() as stack:
+        workers = None if cluster is None else stack.enter_context(workers_of(cluster))
+        states = stack.enter_context(
+            Checkpoint.opened(checkpoint, lambda: _about(estimator, X, y, sample_weight, what))
+        )
+        limits |= {"checkpoint": states, "workers": workers}
+        return values_without_each_row(estimator, X, y, sample_weight, what=what, **limits)
 
 
 def _about(estimator: Any, X: Any, y: Any, sample_weight: Any, what: str) -> dict[str, Any]:
@@ -290,6 +301,7 @@ def values_without_each_row(
     verbose: int = 0,
     callback: Callable[[StageProgress], object] | None = None,
     checkpoint: Checkpoint | None = None,
+    workers: Workers | None = None,
 ) -> LeaveOneOut:
     """Return what `leave_one_out` returns, for parameters that were checked and rows whose copies were looked for."""
     began = time.perf_counter()
@@ -321,13 +333,12 @@ def values_without_each_row(
     with Interruption() as interruption, reported(verbose, callback) as report:
         monitor = PassMonitor(interruption, max_seconds, report)
         if isinstance(machine, TrainedLinearMachine):
-            result = _of_linear(machine, np.ravel(y), fit_seconds, monitor, checkpoint)
+            result = _of_linear(machine, np.ravel(y), fit_seconds, monitor, checkpoint, workers)
         else:
             targets = y if y is None else np.ravel(y)
             matrix = grams[-1].afresh()
-            result = _followed(
-                machine, matrix, targets, fit_seconds, monitor, errors_only=what == "errors", checkpoint=checkpoint
-            )
+            about: dict[str, Any] = {"errors_only": what == "errors", "checkpoint": checkpoint, "workers": workers}
+            result = _followed(machine, matrix, targets, fit_seconds, monitor, **about)
     if result.stopped:
         warn_user(
             f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
@@ -349,10 +360,12 @@ def _of_linear(
     fit_seconds: float,
     monitor: PassMonitor,
     checkpoint: Checkpoint | None,
+    workers: Workers | None,
 ) -> LeaveOneOut:
     """Return the result of a linear machine that sweeps over rows."""
     began = time.perf_counter()
-    result = linear_left_out(machine._solutions, monitor, machine.tol, machine.n_jobs, checkpoint)
+    about = machine.tol, machine.n_jobs, checkpoint, workers
+    result = linear_left_out(machine._solutions, monitor, *about)
     raw, wrong = result.raw, None
     is_known: BoolArray = np.isfinite(raw.sum(axis=1))
     trained = ~(result.rule == "not trained on").all(axis=1)
@@ -393,6 +406,7 @@ def _followed(
     *,
     errors_only: bool,
     checkpoint: Checkpoint | None,
+    workers: Workers | None,
 ) -> LeaveOneOut:
     """Return the result of a machine whose solutions are followed while a row is removed."""
     began = time.perf_counter()
@@ -403,19 +417,17 @@ def _followed(
     machines: Machines | None = getattr(machine, "machines_", None)
     parts = [np.arange(rows.size)] if machines is None else [task.rows for task in machines.tasks]
     problems = [solution.evidence.problem for solution in machine._solutions]
-    rules = _Rules(gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
+    rules = DecidedErrors(gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
     if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
         monitor.control.interruption.request()
-    one_by_one = LooPass(
-        problems,
-        [solution.beta for solution in machine._solutions],
-        parts,
-        full_gram,
-        rows,
-        wanted=rules.open_rows if rules is not None and errors_only else None,
-        check=monitor.raise_if_stopped,
-        checkpoint=checkpoint,
-    )
+    of_machines = problems, [solution.beta for solution in machine._solutions], parts, full_gram, rows
+    about: dict[str, Any] = {"check": monitor.raise_if_stopped, "checkpoint": checkpoint}
+    chooses = rules if errors_only else None
+    one_by_one: LooPass
+    if workers is None:
+        one_by_one = LooPass(*of_machines, wanted=None if chooses is None else chooses.open_rows, **about)
+    else:
+        one_by_one = SpreadLooPass(*of_machines, workers=workers, rules=chooses, **about)
     drive(one_by_one.steps(), monitor)
     raw, rule, solutions = one_by_one.result()
     rounding = np.full(raw.shape, np.nan)
@@ -438,49 +450,12 @@ def _followed(
         pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in solutions)),
         violation=max((one.violation for one in solutions), default=np.inf),
         rounding=rounding,
-        n_kernel_values=full_gram.n_values - n_before,
+        n_kernel_values=full_gram.n_values - n_before + one_by_one.n_values_elsewhere,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
         known=is_known,
         stopped="" if is_known.all() else monitor.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
-
-
-class _Rules:
-    """Which rows of a machine with hinge loss for two classes need no value for their error to be known."""
-
-    def __init__(self, gram: Gram) -> None:
-        self._radius = Radius(gram)
-        self._terms: tuple[BoolArray, BoolArray] | None = None
-
-    def terms(self, full: Full) -> tuple[BoolArray, BoolArray]:
-        """Which rows are no errors by Joachims' lemma, and which are misclassified in training.
-
-        The exact R² takes n² / 2 kernel values. It is computed only if the bounds on R² leave many rows undecided: if
-        deciding these rows one by one would cost more.
-        """
-        if self._terms is None:
-            radius, joachims = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)
-            terms = joachims(radius.largest, radius.above if np.isfinite(radius.above) else radius.exact)
-            if np.isfinite(radius.above):
-                decided_at_best, _ = joachims(radius.largest, radius.below)
-                gained = np.count_nonzero(decided_at_best & ~terms[0] & ~terms[1])
-                if gained * 2 * _ROWS_OF_A_VALUE > decided_at_best.size:
-                    terms = joachims(radius.largest, radius.exact)
-            self._terms = terms
-        return self._terms
-
-    def open_rows(self, full: Full) -> IndexArray:
-        decided, misclassified = self.terms(full)
-        return np.flatnonzero(~decided & ~misclassified)
-
-    def named(self, rule: TextArray, rows: IndexArray, full: Full) -> TextArray:
-        """Which rule settles first whether each row is an error; `rows` are those of the problem."""
-        decided, misclassified = self.terms(full)
-        named, row_rule = rule.copy(), rule[rows]
-        support = row_rule != "not a support vector"
-        named[rows] = np.select([support & misclassified, support & decided], [_WRONG, _RIGHT], row_rule)
-        return named
 
 
 _KINDS = (
@@ -579,8 +554,8 @@ def _judged(
     if machines is not None:
         decision = class_scores(raw, machines.n_classes, machines.scheme)
         chosen, class_number = winners(decision), np.searchsorted(machine.classes_, np.asarray(y))
-        decided = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (_RIGHT, _WRONG))
-        chosen[decided] = np.where(rule[decided, 0] == _WRONG, 1 - class_number[decided], class_number[decided])
+        decided = np.isnan(raw[:, 0]) & np.isin(rule[:, 0], (RIGHT, WRONG))
+        chosen[decided] = np.where(rule[decided, 0] == WRONG, 1 - class_number[decided], class_number[decided])
         predicted = machine.classes_[chosen]
         wrong = (predicted != np.asarray(y)) & is_known
     elif is_regressor(machine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,11 @@ from scipy.linalg import cho_solve
 
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
+from mercer.cluster import Workers, while_wanted
 from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
 from mercer.gram.factorisation import cholesky
 from mercer.gram.rows.sweeps import add_gram, times
-from mercer.solvers import Control, Limits
+from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.loop import drive
 from mercer.solvers.paths.loo_monitor import PassMonitor
 from mercer.solvers.rows import Bias, LinearProblem, LinearSolution, Logistic, TableRows, solve
@@ -26,6 +28,7 @@ from mercer.solvers.rows.free_bias import best_changes, middle_change
 _STATE = "rows"
 _OPEN = "unknown"  # the rule of a row whose value is not found yet
 _TOGETHER = 64  # rows whose values are found together
+_TASKS_PER_BLOCK = 8  # of refits on workers; a task that is lost with its worker is short
 _ONE_MORE_STEP = 1e-3  # factor of the gap with logistic loss: near the optimum a Newton step doubles the digits
 _LEFT = 1e-6  # of a curvature; what may remain of 1 - c h'H^-1 h before the formula loses its digits
 
@@ -53,6 +56,7 @@ def linear_left_out(
     tol_gap: float,
     n_jobs: int | None,
     checkpoint: Checkpoint | None = None,
+    workers: Workers | None = None,
 ) -> LinearLeftOut:
     """Return the value of every row by the machines that are trained without it.
 
@@ -66,6 +70,8 @@ def linear_left_out(
     n_jobs : int or None
     checkpoint : Checkpoint, optional
         Where finished rows are written, and from where they are taken.
+    workers : Workers, optional
+        They refit the machines, a task for some rows; by default this process does.
 
     Notes
     -----
@@ -95,7 +101,7 @@ def linear_left_out(
         nonlocal worst
         for column, (problem, solution) in enumerate(zip(problems, solutions, strict=True)):
             rows = _Rows(problem, solution, raw[:, column], rule[:, column], monitor)
-            for share in rows.passes(tol_gap, n_jobs):
+            for share in rows.passes(tol_gap, n_jobs, workers):
                 worst = max(worst, rows.violation)
                 save(state)
                 yield (column + share) / len(solutions)
@@ -130,7 +136,7 @@ class _Rows:
         self._table, self.violation = self._part.block.table, 0.0
         self._z = times(self._table, problem.constant, solution.w)
 
-    def passes(self, tol_gap: float, n_jobs: int | None) -> Iterator[float]:
+    def passes(self, tol_gap: float, n_jobs: int | None, workers: Workers | None) -> Iterator[float]:
         """Find all values; yield the share of the rows that are done."""
         problem, part = self._problem, self._part
         loss, y, charges = problem.loss, part.targets, part.charges
@@ -150,9 +156,23 @@ class _Rows:
             for rows in np.array_split(left, max(1, -(-left.size // _TOGETHER))):
                 self._by_formula(rows, beta)
                 yield 1.0 - float(np.isnan(self._raw).mean())
-        for row in np.flatnonzero(np.isnan(self._raw)):
-            self._refit(int(row), tol_gap, n_jobs)
+        for one in self._refitted(np.flatnonzero(np.isnan(self._raw)), tol_gap, n_jobs, workers):
+            self._raw[one.rows], self._rule[one.rows] = one.values, "refitted"
+            self.violation = max(self.violation, one.violation)
             yield 1.0 - float(np.isnan(self._raw).mean())
+
+    def _refitted(
+        self, left: IndexArray, tol_gap: float, n_jobs: int | None, workers: Workers | None
+    ) -> Iterator[_Refitted]:
+        """Yield the values of these rows by the machines that are fitted without them."""
+        refits = _Refits(self._problem, self._solution, tol_gap)
+        if workers is None:
+            for row in left:
+                yield refits.without(row[None], self._monitor, n_jobs)
+        elif left.size:
+            tasks = np.array_split(left, min(left.size, _TASKS_PER_BLOCK * workers.n_blocks))
+            with closing(workers.in_order(_refits_of_task, refits, tasks, self._monitor.raise_if_stopped)) as done:
+                yield from done
 
     def _changes_without(self, rows: IndexArray, y: FloatArray, charges: FloatArray) -> FloatArray:
         """Return by how much a free bias rises without each of these rows, whose coefficients are 0, (m,).
@@ -230,20 +250,44 @@ class _Rows:
         constant = self._problem.constant
         return np.column_stack([chosen, np.full(rows.size, constant)]) if constant else chosen
 
-    def _refit(self, row: int, tol_gap: float, n_jobs: int | None) -> None:
-        """Solve the problem without a row, from the full solution."""
-        problem, rows = self._problem, self._problem.rows
+
+class _Refitted(NamedTuple):
+    """Values of rows by machines without them, and the largest relative gap of these machines."""
+
+    rows: IndexArray
+    values: FloatArray
+    violation: float
+
+
+class _Refits(NamedTuple):
+    """The problem of all rows and its solution, from which machines without a row are fitted."""
+
+    problem: LinearProblem
+    solution: LinearSolution
+    tol_gap: float
+
+    def without(self, left_out: IndexArray, monitor: PassMonitor, n_jobs: int | None) -> _Refitted:
+        """Return the values of rows by the machines that are fitted without each of them."""
+        problem, rows = self.problem, self.problem.rows
         assert isinstance(rows, TableRows)
-        weights = rows.weights.copy()
-        weights[row] = 0.0
-        without = replace(problem, rows=TableRows(rows.table, rows.labels, weights))
-        if isinstance(problem.loss, Logistic):
-            tol_gap *= _ONE_MORE_STEP
-        limits = Limits(tol=tol_gap, tol_gap=tol_gap, max_seconds=self._monitor.seconds_left)
-        control = Control(limits, None, self._monitor.control.interruption)
-        solution = solve(without, control, start=self._solution, n_jobs=n_jobs)
-        if solution.certificate.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
-            self._monitor.raise_if_stopped()
-        self.violation = max(self.violation, solution.certificate.relative_gap)
-        values = times(self._table[row : row + 1], problem.constant, solution.w)
-        self._raw[row], self._rule[row] = values[0], "refitted"
+        tol_gap = self.tol_gap * (_ONE_MORE_STEP if isinstance(problem.loss, Logistic) else 1.0)
+        values, violation = np.zeros(left_out.size), 0.0
+        for place, row in enumerate(left_out):
+            weights = rows.weights.copy()
+            weights[row] = 0.0
+            without = replace(problem, rows=TableRows(rows.table, rows.labels, weights))
+            limits = Limits(tol=tol_gap, tol_gap=tol_gap, max_seconds=monitor.seconds_left)
+            control = Control(limits, None, monitor.control.interruption)
+            solution = solve(without, control, start=self.solution, n_jobs=n_jobs)
+            if solution.certificate.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+                monitor.raise_if_stopped()
+            violation = max(violation, solution.certificate.relative_gap)
+            values[place] = times(rows.table[row : row + 1], problem.constant, solution.w)[0]
+        return _Refitted(left_out, values, violation)
+
+
+def _refits_of_task(refits: _Refits, rows: IndexArray) -> _Refitted:
+    """Find the values of some rows, on a worker, as long as they are wanted."""
+    interruption = Interruption()
+    with while_wanted(interruption.request):
+        return refits.without(rows, PassMonitor(interruption), 1)

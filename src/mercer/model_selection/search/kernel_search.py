@@ -20,7 +20,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
-from mercer.cluster import Workers, workers_of
+from mercer.cluster import Workers, address_of, workers_of
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
 from mercer.data.files import Checkpoint
@@ -151,8 +151,9 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         fold in each round; the last round has all. "auto": all if there are up to 2,000, else a quarter of the next
         round's. A third of the settings goes on, at least three and the best of each kernel, unless it is significantly
         worse. If `max_seconds` is short, rounds grow less. The result may differ from that of the whole search.
-    cluster : str, optional
-        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or ``client.scheduler.address``. Its workers then
+    cluster : str or distributed.Client, optional
+        Address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or a client, which clones share and for which a
+        pickled search has the address. The workers then
         try the settings: a task has the settings that differ in penalties only, on one fold. Rows travel once, and
         scores come back. The result is that of threads, to every digit, if the matrices fit into `memory_limit`; a lost
         worker changes nothing. The best machine is trained in this process. It needs `mercer[dask]`, and `n_jobs` has
@@ -553,10 +554,19 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
                 self.best_score_ = results[f"mean_test_{metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
 
+    def __sklearn_clone__(self) -> KernelSearchCV:
+        """Return an unfitted search with the same client, which cannot be copied."""
+        alone = copy(self)
+        alone.cluster = None
+        cloned: KernelSearchCV = super(KernelSearchCV, alone).__sklearn_clone__()
+        cloned.cluster = self.cluster
+        return cloned
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"cluster": address_of(self.cluster)}
+
     def _workers(self) -> AbstractContextManager[Workers]:
         """Return the workers of the cluster."""
-        if not isinstance(self.cluster, str):
-            raise TypeError(f"cluster must be the address of a Dask scheduler as text, got {self.cluster!r}.")
         if hasattr(self.scoring, "of_folds"):
             raise ValueError("a scorer of all folds together needs them in one process: leave cluster out.")
         return workers_of(self.cluster)

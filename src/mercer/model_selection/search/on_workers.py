@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
@@ -96,8 +94,7 @@ class SpreadSearch:
         names = ("estimator", "scoring", "error_score", "return_train_score")
         plain = SimpleNamespace(**{name: getattr(part.search, name) for name in names})
         about = part.loo_values, self._allowance.max_seconds, self._allowance.memory_limit
-        blob = cloudpickle.dumps(SearchInputs(plain, X, y, part.splits, part.routed, *about))
-        inputs = self._workers.map(_loaded, [None], payload=blob)
+        inputs = [self._workers.share(SearchInputs(plain, X, y, part.splits, part.routed, *about))]
         ends_at = None if left is None else time.time() + left
         paths = part.paths()
         part.clock.plan([[part.numbers[place] for place in path] for path in paths])
@@ -205,8 +202,7 @@ def _outcome_of(inputs: SearchInputs, task: _Task, payload: bytes) -> _Outcome:
     parts = inputs.search, fits, task.candidates, [inputs.splits[task.fold]], inputs.routed, judged
     prefitted = PrefittedSearchCV(*parts, clock=SearchClock(1), numbers=range(len(task.candidates)))
     try:
-        with while_wanted(interruption.request), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the process of the search warns of failed fits
+        with while_wanted(interruption.request):
             prefitted.fit(inputs.table, inputs.targets)
     except StoppedError:
         return _Outcome([], {}, [], "", False, 0, None)
@@ -233,11 +229,6 @@ def _badness(ended: dict[str, Any]) -> tuple[bool, bool, float]:
     """Return the key by which the worst of several fits is the largest."""
     violation = float(ended["kkt_violation"])
     return bool(ended["status"]), ended["status"] != str(Status.OPTIMAL), np.nan_to_num(violation, nan=-1.0)
-
-
-def _loaded(nothing: None, payload: bytes) -> Any:
-    del nothing
-    return cloudpickle.loads(payload)
 
 
 def _first(outcomes: list[_Outcome]) -> _Outcome:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._typing import BoolArray, FloatArray
+from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.evaluation import evaluate
 from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.kernels.program import is_nonnegative
 from mercer.problems import Hinge, Problem
+from mercer.solvers.paths.path_following import Full
 from mercer.solvers.paths.reduced_problem import level
 from mercer.solvers.paths.tableau import Tableau
 
 _CHUNK = 1 << 22  # kernel values that are computed at a time
+RIGHT, WRONG = "Joachims", "misclassified in training"
+"""Rules that settle whether a row is an error without its value."""
+
+_ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about
 _FEW = 32  # rows whose kernel values give a lower bound of R²
 
 _ROUNDED = 1e-9  # share of a margin of 1; the rule proves nothing for a row that is closer to the border than this
@@ -129,6 +135,44 @@ class Radius:
         """A lower bound of R², from the kernel values of a few rows."""
         some = distinct(np.linspace(0, self._gram.n - 1, _FEW).astype(np.int64))
         return self.largest - float(self._gram.block(some, None).min())
+
+
+class DecidedErrors:
+    """Which rows of a machine with hinge loss for two classes need no value for their error to be known."""
+
+    def __init__(self, gram: Gram) -> None:
+        self._radius = Radius(gram)
+        self.known_terms: tuple[BoolArray, BoolArray] | None = None  # of this machine, computed once
+
+    def terms(self, full: Full) -> tuple[BoolArray, BoolArray]:
+        """Which rows are no errors by Joachims' lemma, and which are misclassified in training.
+
+        The exact R² takes n² / 2 kernel values. It is computed only if the bounds on R² leave many rows undecided: if
+        deciding these rows one by one would cost more.
+        """
+        if self.known_terms is None:
+            radius, joachims = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)
+            terms = joachims(radius.largest, radius.above if np.isfinite(radius.above) else radius.exact)
+            if np.isfinite(radius.above):
+                decided_at_best, _ = joachims(radius.largest, radius.below)
+                gained = np.count_nonzero(decided_at_best & ~terms[0] & ~terms[1])
+                if gained * 2 * _ROWS_OF_A_VALUE > decided_at_best.size:
+                    terms = joachims(radius.largest, radius.exact)
+            self.known_terms = terms
+        return self.known_terms
+
+    def open_rows(self, full: Full) -> IndexArray:
+        """Return the rows that no rule settles."""
+        decided, misclassified = self.terms(full)
+        return np.flatnonzero(~decided & ~misclassified)
+
+    def named(self, rule: TextArray, rows: IndexArray, full: Full) -> TextArray:
+        """Which rule settles first whether each row is an error; `rows` are those of the problem."""
+        decided, misclassified = self.terms(full)
+        named, row_rule = rule.copy(), rule[rows]
+        support = row_rule != "not a support vector"
+        named[rows] = np.select([support & misclassified, support & decided], [WRONG, RIGHT], row_rule)
+        return named
 
 
 def _biases_without(loss: Hinge, decision: FloatArray) -> tuple[FloatArray, FloatArray]:

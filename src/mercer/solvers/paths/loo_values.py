@@ -14,7 +14,7 @@ from mercer.data.user_warnings import warn_user
 from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
 from mercer.problems import Problem
-from mercer.solvers.paths.loo_states import load_solved, name_of, state_of
+from mercer.solvers.paths.loo_states import Solved, load_solved, name_of, state_of
 from mercer.solvers.paths.path_following import (
     LOOSE,
     NO_SUPPORT,
@@ -53,7 +53,17 @@ class LooPass:
         Function that is called within long parts of the work; an exception of it ends the work.
     checkpoint : Checkpoint, optional
         Where finished rows are written, and from where they are taken.
+
+    Attributes
+    ----------
+    n_values_elsewhere : int
+        Kernel values that other processes have evaluated for it.
+    solved_before : sequence of dict
+        Values of each machine that were found before.
     """
+
+    n_values_elsewhere = 0
+    solved_before: Sequence[Solved] = ()
 
     def __init__(
         self,
@@ -95,6 +105,8 @@ class LooPass:
             work = Following(full, self.wanted and self.wanted(full), check)
             self.works.append(work)
             save = None
+            if self.solved_before:
+                work.solved.update(self.solved_before[column])
             if self.checkpoint is not None:
                 work.solved.update(load_solved(self.checkpoint, column, full.problem.n))
                 save = self.checkpoint.after_step(name_of(column))
@@ -107,6 +119,10 @@ class LooPass:
             if self.checkpoint is not None:
                 self.checkpoint.store(name_of(column), state)
             yield (column + 1) / len(fulls)
+
+    def followed(self) -> list[Followed]:
+        """Return the results of the machines so far."""
+        return [work.result() for work in self.works]
 
     def result(self) -> tuple[FloatArray, TextArray, list[Followed]]:
         """Return the values that were found so far.
@@ -126,7 +142,7 @@ class LooPass:
         ConvergenceWarning
             If rounding errors leave a violation that is too large for values exact to 1e-6.
         """
-        raw, rule, solutions = self.raw, self.rule, [work.result() for work in self.works]
+        raw, rule, solutions = self.raw, self.rule, self.followed()
         for column, one in enumerate(solutions):
             part_rows = self.rows[self.parts[column]]
             raw[part_rows, column], rule[part_rows, column] = one.values, _names(one.pivots)
