@@ -1,8 +1,11 @@
 """Arrays of other libraries: results are where the array is, equal those of NumPy, and nothing leaves the device."""
 
+from inspect import isclass, signature
+
 import array_api_strict as strict
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.datasets import load_iris, make_regression
 
 import mercer
@@ -24,7 +27,7 @@ from mercer import (
     Tanimoto,
 )
 from mercer.gram.array_kernel import ArrayKernel
-from mercer.gram.places import Place, place_of
+from mercer.gram.places import Place, is_on_host, place_of
 from mercer.kernels import ChiSquared, HistogramIntersection, Laplacian
 
 AWAY = strict.Device("device1")  # NumPy cannot read its arrays: a transfer that was not asked for raises
@@ -188,14 +191,18 @@ def sparse_machine():
 @pytest.mark.parametrize(
     ("machine", "method", "message"),
     [
-        (lambda: SVC(kernel=Spectrum(2)).fit(["ab", "ba", "aa", "bb"], [0, 1, 0, 1]), "predict", "no table of numbers"),
+        (
+            lambda: SVC(kernel=Spectrum(2)).fit(["ab", "ba", "aa", "bb"], [0, 1, 0, 1]),
+            "predict",
+            "predict of this SVC.*no table of numbers",
+        ),
         (lambda: SVC(kernel=lambda a, b: a @ b.T).fit(X, TWO), "predict", "sums and products of columns"),
         (sparse_machine, "predict", "CSR rows.*dense rows"),
-        (lambda: SVDD().fit(X), "predict", "not a sum of kernel values"),
-        (lambda: SVC(approximation="cells").fit(X, TWO), "predict", "not a sum of kernel values"),
+        (lambda: SVDD().fit(X), "predict", "predict of .* computes on the host"),
+        (lambda: SVC(approximation="cells").fit(X, TWO), "predict", "predict of .* computes on the host"),
         (lambda: LogisticRegression().fit(X, TWO), "predict_proba", "computes on the host.*to_host"),
         (lambda: SVC().fit(X, np.array(["a", "b", "c"])[y]), "predict", "classes are <U1.*decision_function"),
-        (lambda: mercer.KernelNeighborsClassifier().fit(X, y), "predict", "not a sum of kernel values"),
+        (lambda: mercer.KernelNeighborsClassifier().fit(X, y), "predict", "predict of .* computes on the host"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*not known to be positive semidefinite")
@@ -207,7 +214,7 @@ def test_what_a_device_cannot_do_is_refused(machine, method, message):
 
 @pytest.mark.parametrize("machine", [SVC(), mercer.LeastSquaresClassifier(), mercer.KernelRidge()])
 def test_training_asks_for_rows_on_the_host(machine):
-    with pytest.raises(TypeError, match=r"on the device .*device1.*to_host"):
+    with pytest.raises(TypeError, match=r"fit of .* computes on the host.*device1.*to_host"):
         machine.fit(away(X), y)
     assert machine.fit(mercer.to_host(away(X)), y).predict(X).shape == (150,)
 
@@ -253,3 +260,134 @@ def test_sparse_rows_stay_on_the_host():
 
     with pytest.raises(TypeError, match="sparse"):
         mercer.to_device(csr_array(X), "cpu")
+
+
+def names_of_methods(machine):
+    """Return the public methods whose first argument is X; `score_variants` takes texts alone."""
+    names = [name for name in dir(machine) if not name.startswith(("_", "set_", "get_")) and not name.endswith("_")]
+    methods = {name: getattr(machine, name, None) for name in names}  # what is not offered raises AttributeError
+    have_X = [name for name, one in methods.items() if callable(one) and "X" in [*signature(one).parameters][:1]]
+    return [name for name in have_X if name != "score_variants"]
+
+
+def estimators():
+    for name in dir(mercer):
+        kind = getattr(mercer, name)
+        if isclass(kind) and issubclass(kind, BaseEstimator):
+            wraps = "estimator" in signature(kind).parameters
+            machine = kind(SVC(), C=[1.0], cv=2) if wraps else kind()
+            yield pytest.param(machine, id=name)
+    yield pytest.param(SVC(approximation="cells"), id="cells")
+    yield pytest.param(SVC(approximation="landmarks"), id="landmarks")
+
+
+TRAINED = ("LinearSVC", "LinearSVR", "LogisticRegression")
+INNER = {"fit_predict": "fit", "fit_transform": "fit", "path": "fit", "score": "predict"}
+"""Methods that call others, which messages may name."""
+
+
+@pytest.mark.parametrize("machine", [*estimators()])
+@pytest.mark.filterwarnings("ignore")
+def test_every_method_is_right_on_a_device_or_names_itself_and_the_remedy(machine):
+    rows, target = X[::3], X[::3, 2] if is_regressor(machine) else (y[::3] > 0) * 1
+    if "probability" in machine.get_params(deep=False):
+        machine.set_params(probability=True)
+    fitted = machine.fit(rows, target)
+    for name in names_of_methods(fitted):
+        trains = name in ("fit", "path", "C_path")
+        if trains and type(machine).__name__ in TRAINED:
+            continue
+        given = [target] if "y" in [*signature(getattr(fitted, name)).parameters][1:2] else []
+        given += [[1.0]] if name == "path" else []
+        method = getattr(clone(machine) if trains else fitted, name)
+        message = ""
+        try:
+            result = method(away(rows), *given)
+        except (TypeError, ValueError) as error:
+            message = str(error)
+        if message:
+            assert name in message or INNER[name] in message
+            assert "to_host(X)" in message or "approximation=None" in message
+            continue
+        expected = method(rows, *given)
+        if name == "score":
+            assert result == pytest.approx(expected, abs=1e-9)
+            continue
+        assert result.device == AWAY
+        np.testing.assert_allclose(mercer.to_host(result), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_functions_of_rows_ask_for_the_host():
+    with pytest.raises(TypeError, match=r"X is on the device .*device1.*computes on the host: give mercer.to_host"):
+        mercer.gram_matrix(RBF(gamma=1.0), away(X))
+
+
+def test_targets_and_weights_of_a_score_may_be_on_a_device():
+    machine, weights = SVC().fit(X, y), np.linspace(0.0, 1.0, 150)
+    for rows in (X, away(X)):
+        assert machine.score(rows, away(y), away(weights)) == machine.score(X, y, weights)
+    assert SVR().fit(X, T).score(away(X), T) == pytest.approx(SVR().fit(X, T).score(X, T))
+
+
+def array_of(package, device, **methods):
+    """Return an array whose type a package defines, and which says that it is on this device of DLPack."""
+    named = type("Array", (), {"__module__": package, "device": "its own", "__dlpack_device__": device} | methods)
+    return named()
+
+
+def raises(error):
+    def device(self):
+        raise error
+
+    return device
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (array_of("jaxlib._jax", lambda self: (1, 0)), True),
+        (array_of("jaxlib._jax", lambda self: (2, 0)), False),  # though it may be the default device of JAX
+        (array_of("cupy", lambda self: (2, 0)), False),
+        (array_of("cupy", lambda self: (3, 0)), True),  # memory of the host that is pinned
+        (array_of("torch", raises(ValueError("Unknown device type meta"))), False),
+        (strict.asarray(X), True),
+        (strict.asarray(X, device=AWAY), False),
+    ],
+)
+def test_the_device_of_an_array_decides_whether_it_is_on_the_host(array, expected):
+    assert is_on_host(array) == expected
+
+
+def test_each_library_copies_to_the_host_in_its_own_way():
+    def no_device(self, *args, **about):
+        raise BufferError("no copies between devices")
+
+    there = {"__array_namespace__": lambda self: strict}
+    assert mercer.to_host(array_of("cupy._core", None, get=lambda self: X, **there)) is X
+    assert mercer.to_host(array_of("jaxlib._jax", None, __array__=lambda self, **about: X, **there)) is X
+    np.testing.assert_array_equal(
+        mercer.to_host(
+            array_of("other", lambda self: (1, 0), __dlpack__=lambda self, **about: X.__dlpack__(), **there)
+        ),
+        X,
+    )
+    with pytest.raises(
+        TypeError, match=r"cannot be copied to the host .*no copies between devices.*by its own library"
+    ):
+        mercer.to_host(array_of("other", lambda self: (2, 0), __dlpack__=no_device, **there))
+
+
+def test_numpy_computes_other_methods_for_arrays_in_the_memory_of_the_host():
+    near = strict.asarray(X)
+    for machine, method in (
+        (SVC(probability=True), "predict_proba"),
+        (mercer.KernelNeighborsClassifier(), "predict"),
+        (mercer.RandomFourier(random_state=0), "transform"),
+    ):
+        fitted = machine.fit(X, y)
+        result = getattr(fitted, method)(near)
+        assert isinstance(result, type(near))
+        np.testing.assert_array_equal(np.asarray(result), getattr(fitted, method)(X))
+    text = mercer.KernelNeighborsClassifier().fit(X, np.array(["a", "b", "c"])[y])
+    with pytest.raises(TypeError, match="classes are <U1"):
+        text.predict(near)

@@ -26,7 +26,15 @@ MAX_SHOWN = 5  # the largest number of bad entries that a message names
 def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
     """Return the values as a float32 or float64 array, and the number of bytes that were copied for this."""
     refuse_mask(values, what)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (RuntimeError, TypeError) as error:
+        if not hasattr(values, "device"):
+            raise
+        raise TypeError(
+            f"{what} is on the device {str(values.device)!r}, but this function computes on the host: give "
+            f"mercer.to_host({what})."
+        ) from error
     is_float = array.dtype in FLOATS
     # Native code cannot read an unaligned view in place. A field of a packed record is such a view.
     if is_float and array.flags.aligned:

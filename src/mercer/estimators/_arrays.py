@@ -5,15 +5,79 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier, is_outlier_detector
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier, is_outlier_detector
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.cluster import is_array
+from mercer.estimators._validation import refuse_device
 from mercer.gram.array_kernel import ArrayKernel
-from mercer.gram.places import Place, place_of
+from mercer.gram.places import Place, place_of, to_host
 from mercer.multiclass.pairs import class_pairs
 
 _NAMES = ("decision_function", "predict", "score_samples", "transform")
 """Methods that only multiply and sum."""
+
+
+class _ScoresArrays:
+    """Scores predictions for arrays of other libraries: the predictions, and targets, come to the host for it."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the score of scikit-learn: the accuracy of a classifier, R² of a regression.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            As for `predict`. For an array on a device, the predictions are copied to the host.
+        y : array-like of shape (m,) or (m, n_outputs)
+            The true classes or targets, on the host or on a device.
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+        """
+        y, sample_weight = (to_host(one) if is_array(one) else one for one in (y, sample_weight))
+        scored: Any = self
+        if is_array(X):
+            scored, X = _Predicted(scored, X), np.zeros((X.shape[0], 0))
+        kind: Any = ClassifierMixin if is_classifier(self) else RegressorMixin
+        return float(kind.score(scored, X, y, sample_weight=sample_weight))
+
+
+class _Predicted:
+    """Stands for a machine, with its predictions for an array of another library, on the host."""
+
+    def __init__(self, machine: Any, X: Any) -> None:
+        self._predicted = to_host(machine.predict(X))
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions."""
+        del X
+        return self._predicted
+
+
+class Classifier(_ScoresArrays, ClassifierMixin):
+    """A classifier that scores arrays of other libraries, too."""
+
+
+class Regressor(_ScoresArrays, RegressorMixin):
+    """A regression that scores arrays of other libraries, too."""
+
+
+def by_numpy(machine: BaseEstimator, name: str, X: Any) -> Any:
+    """Return the result of a method that NumPy computes for an array in the memory of the host, in the array's library.
+
+    Raises
+    ------
+    TypeError
+        If the array is on a device, or its library cannot hold the result.
+    """
+    refuse_device(machine, X, name)
+    place, result = place_of(X), getattr(machine, name)(to_host(X))
+    if not isinstance(result, np.ndarray):  # sparse
+        return result
+    _refuse_text(result, place)
+    return place.put(result)
 
 
 def checked_array(machine: BaseEstimator, name: str, X: Any) -> tuple[Place, Any]:
@@ -22,17 +86,16 @@ def checked_array(machine: BaseEstimator, name: str, X: Any) -> tuple[Place, Any
     Raises
     ------
     TypeError
-        If the method is not offered on a device, or the array does not hold real numbers.
+        If the array does not hold real numbers, or the machine was not trained on a table of them.
     ValueError
         If it is not a table of the columns of `fit`, has no row, or holds NaN or infinity.
     """
-    kind = type(machine).__name__
-    if name not in _NAMES:
-        where = place_of(X).name
-        raise TypeError(f"{name} of {kind} computes on the host, but X is an array of {where}: give to_host(X).")
-    p = getattr(machine, "n_features_in_", None)
+    kind, p = type(machine).__name__, getattr(machine, "n_features_in_", None)
     if p is None:
-        raise TypeError(f"this {kind} was trained on rows that are no table of numbers: it predicts on the host alone.")
+        raise TypeError(
+            f"{name} of this {kind}, which was trained on rows that are no table of numbers, computes on the host "
+            "alone: give such rows."
+        )
     place = array_of_numbers(X, p)
     xp = place.xp
     table = xp.astype(X, xp.float64)
@@ -71,7 +134,8 @@ def result_of_array(machine: Any, name: str, X: Any) -> Any:
     """Return the result of a method of a fitted machine for an array of another library, on the device of the array.
 
     Support vectors, coefficients and classes are copied to the device; nothing is copied from it. Values are float64,
-    and equal those for a NumPy array but for rounding.
+    and equal those for a NumPy array but for rounding. What is no sum of products is computed by NumPy, if the array is
+    in the memory of the host.
 
     Raises
     ------
@@ -81,6 +145,8 @@ def result_of_array(machine: Any, name: str, X: Any) -> Any:
         See :func:`checked_array`.
     """
     check_is_fitted(machine)
+    if name not in _NAMES or not (hasattr(machine, "_dense_coef") or _is_one_sum(machine)):
+        return by_numpy(machine, name, X)
     place, table = checked_array(machine, name, X)
     xp, (raw, biases) = place.xp, _raw_values(machine, place, table)
     if is_outlier_detector(machine):
@@ -105,11 +171,6 @@ def _raw_values(machine: Any, place: Place, table: Any) -> tuple[Any, Any]:
         normals = np.atleast_2d(machine._dense_coef())
         biases = np.broadcast_to(np.ravel(machine.intercept_), len(normals))
         return table @ place.put(normals.T), place.put(biases)
-    if not _is_one_sum(machine):
-        raise TypeError(
-            f"this {type(machine).__name__} is not a sum of kernel values over support vectors, which is what "
-            f"{place.name} can compute: give mercer.to_host(X)."
-        )
     kernel, vectors, coefficients, biases = machine._expansion()
     values = ArrayKernel(kernel, vectors, place, getattr(machine, "memory_limit", None) or None)
     return values.times(table, coefficients), place.put(biases)
@@ -145,11 +206,14 @@ def _class_scores(machine: Any, place: Place, raw: Any) -> Any:
 def _labels(machine: Any, place: Place, scores: Any) -> Any:
     """Return the class with the largest score of each row."""
     xp, classes = place.xp, machine.classes_
+    _refuse_text(classes, place)
+    winning = xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+    return xp.take(place.put(classes), winning, axis=0)
+
+
+def _refuse_text(classes: Any, place: Place) -> None:
     if classes.dtype.kind not in "biuf":
         raise TypeError(
             f"classes are {classes.dtype}, which an array of {place.name} cannot hold: take decision_function, or "
             "train with classes that are numbers (sklearn.preprocessing.LabelEncoder)."
         )
-    winning = xp.astype(scores > 0.0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
-    labels = xp.take(place.put(classes), winning, axis=0)
-    return xp.astype(labels, xp.bool) if classes.dtype.kind == "b" else labels

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import sklearn
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray
@@ -23,6 +22,7 @@ from mercer.cluster import by_blocks
 from mercer.data import Data, MixedRows, Precomputed, Vectors
 from mercer.data.arguments import check_flag
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._arrays import Regressor
 from mercer.estimators._base import GO_ON, Iterated, KernelMachine, say
 from mercer.estimators._neighbours import Prototypes
 from mercer.estimators._pilots import warn_if_too_long
@@ -356,7 +356,7 @@ class SingleMachine(DualMachine):
         return last
 
 
-class VectorRegressor(RegressorMixin, SingleMachine):
+class VectorRegressor(Regressor, SingleMachine):
     """A support vector regressor: `predict` returns the decision function."""
 
     @by_blocks

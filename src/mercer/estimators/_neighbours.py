@@ -9,6 +9,7 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data
 from mercer.data.arguments import check_choice, check_count, check_flag
+from mercer.estimators._validation import refuse_device
 from mercer.geometry.matrices import blocks
 from mercer.kernels import Kernel
 from mercer.solvers.smooth.neighbours import nearest
@@ -83,6 +84,7 @@ class FindsNeighbours:
         Costs a kernel value for each row and prototype. For equal distances, the smaller index comes first.
         """
         self._check_is_fitted()  # type: ignore[attr-defined]
+        refuse_device(self, X, "kneighbors")
         check_flag("return_distance", return_distance)
         check_flag("similarity", similarity)
         wanted = self._default_neighbours() if n_neighbors is None else check_count("n_neighbors", n_neighbors)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +18,7 @@ from mercer.cluster import by_blocks
 from mercer.data.arguments import check_choice, check_flag
 from mercer.data.offered import offered_if
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._arrays import Classifier
 from mercer.estimators._labels import Labels
 from mercer.multiclass.calibration import (
     CALIBRATIONS,
@@ -105,7 +105,7 @@ def _chosen(asked: str, sizes: IndexArray | None, refits: bool, convex: bool, gr
     return LEAVE_ONE_OUT, f"{each} of up to {n:,} rows: they cost little"
 
 
-class HasProbabilities(ClassifierMixin):
+class HasProbabilities(Classifier):
     """A classifier with decision values, and with probabilities if `probability=True`."""
 
     # With metadata routing, groups for the splitter of a search are not meant for `fit`, unless one asks for it.

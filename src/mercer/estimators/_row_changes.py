@@ -16,7 +16,7 @@ from mercer.certificates.evaluation import Evaluation
 from mercer.certificates.solution import Solutions
 from mercer.data import Data, Precomputed
 from mercer.estimators._dual import DualMachine
-from mercer.estimators._validation import check_rows, check_sample_weight, drop_record
+from mercer.estimators._validation import check_rows, check_sample_weight, drop_record, refuse_device
 from mercer.gram import Gram
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import Problem
@@ -166,6 +166,7 @@ class ChangesRows(DualMachine):
     ) -> tuple[TrainingRows, TrainingRows, IndexArray, float]:
         """Return the arguments of :meth:`_change` for added rows; `read_targets` converts y to numbers."""
         began = time.perf_counter()
+        refuse_device(self, X, "partial_fit")
         sample = self._rows_in_use()
         if isinstance(sample.data, Precomputed):
             raise ValueError(
@@ -178,6 +179,7 @@ class ChangesRows(DualMachine):
 
     def _own_rows(self, X: Any, y: Any) -> Data:
         """Return a copy of the rows of the first batch."""
+        refuse_device(self, X, "partial_fit")
         _, data = self._training_rows(X, y)
         copied = data.rows(np.arange(data.n))
         copied.names = data.names

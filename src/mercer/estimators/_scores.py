@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 
 from mercer._typing import FloatArray
 from mercer.cluster import by_blocks
+from mercer.estimators._arrays import Classifier
 from mercer.estimators._labels import Labels, one_column_for_two
 from mercer.multiclass.training import winners
 from mercer.problems.smooth import Logistic, Objective, Softmax
 from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
 
 
-class ByScores(ClassifierMixin):
+class ByScores(Classifier):
     """A classifier that predicts the class with the largest score, or for two classes by the sign of one score."""
 
     classes_: npt.NDArray[Any]

@@ -170,7 +170,7 @@ def table_of_numbers(
     is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
         refuse_mask(X, "X")
-        refuse_device(estimator, X)
+        refuse_device(estimator, X, "fit" if reset else "this method")
         if looks_structured(X):
             raise ValueError(
                 "X must hold numbers, one row an example, got strings, lists or sets: these take a kernel such as "
@@ -211,12 +211,12 @@ def is_on_device(X: Any) -> bool:
     return is_array(X) and not is_on_host(X)
 
 
-def refuse_device(estimator: BaseEstimator, X: Any) -> None:
-    """Raise TypeError if X is on a device."""
+def refuse_device(estimator: BaseEstimator, X: Any, method: str) -> None:
+    """Raise TypeError if X is on a device, where the method cannot compute."""
     if is_on_device(X):
         raise TypeError(
-            f"X is on the device {str(X.device)!r}, but this method of {type(estimator).__name__} computes on the "
-            "host: give mercer.to_host(X)."
+            f"{method} of {type(estimator).__name__} computes on the host, but X is on the device {str(X.device)!r}: "
+            "give mercer.to_host(X)."
         )
 
 

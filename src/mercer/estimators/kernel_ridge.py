@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import MultiOutputMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
@@ -19,6 +19,7 @@ from mercer.cluster import by_blocks
 from mercer.data import Data
 from mercer.data.arguments import check_number
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._arrays import Regressor
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._validation import check_columns_of_targets, check_sample_weight
 from mercer.gram import Gram
@@ -39,7 +40,7 @@ def _additive_chi2(a: Any, b: Any) -> Any:
 _ADDITIVE = FunctionKernel(_additive_chi2)
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
+class KernelRidge(MultiOutputMixin, Regressor, EveryRowMachine):
     """Kernel ridge regression, in closed form and certified.
 
     **Solves** for each target, with f(x) = <w, phi(x)> and s_i the sample weights,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from mercer._typing import FloatArray
 from mercer.cluster import by_blocks, is_lazy
 from mercer.data.arguments import check_choice, check_number
+from mercer.estimators._arrays import Regressor
 from mercer.estimators._device_training import host_targets, read_training_table
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels
@@ -24,7 +24,7 @@ from mercer.specs import ForLinearSVR
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-class LinearSVR(RegressorMixin, FitsFiles):
+class LinearSVR(Regressor, FitsFiles):
     """Linear support vector regression for tables of any number of rows, certified.
 
     **Solves** with f(x) = <w, x> + b,

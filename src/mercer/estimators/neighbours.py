@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.cluster import by_blocks
@@ -16,6 +15,7 @@ from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.data.mixed_rows import MatrixColumns
 from mercer.data.user_warnings import warn_user
+from mercer.estimators._arrays import Classifier, Regressor
 from mercer.estimators._base import KernelMachine
 from mercer.estimators._neighbours import PROTOTYPES, Prototypes
 from mercer.estimators._validation import check_targets, range_hint
@@ -123,7 +123,7 @@ class KernelNeighbors(KernelMachine):
         return Prototypes(rows, self.prototype_indices_)
 
 
-class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
+class KernelNeighborsClassifier(Classifier, KernelNeighbors):
     """Nearest-neighbour classifier with the distance in the kernel's feature space.
 
     The `n_neighbors` rows with the smallest d(x, z)^2 = k(x, x) + k(z, z) - 2 k(x, z) vote for their classes. With
@@ -286,7 +286,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelNeighbors):
         return self.classes_[shares.argmax(axis=1)]
 
 
-class KernelNeighborsRegressor(RegressorMixin, KernelNeighbors):
+class KernelNeighborsRegressor(Regressor, KernelNeighbors):
     """Nearest-neighbour regression with the distance in the kernel's feature space.
 
     A prediction is the mean target of the `n_neighbors` rows with the smallest d(x, z)^2 = k(x, x) + k(z, z) -

@@ -19,7 +19,7 @@ from mercer.estimators._labels import Labels, check_classes, read_labels
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._linear_rows import read_linear_table
 from mercer.estimators._scores import ByScores
-from mercer.estimators._validation import generator_of
+from mercer.estimators._validation import generator_of, refuse_device
 from mercer.gram.rows.sweeps import column_squares
 from mercer.solvers import Control, Interruption, Limits, Progress
 from mercer.solvers.loop import ProgressMonitor, drive
@@ -312,6 +312,7 @@ class PegasosSVC(ByScores, LinearMachine):
         -----
         Costs as many operations as `X` has entries, times the number of machines.
         """
+        refuse_device(self, X, "partial_fit")
         steps, limits = self._asked()
         is_first = not hasattr(self, "_learner")
         if is_first and classes is None:
@@ -404,6 +405,7 @@ class PegasosSVC(ByScores, LinearMachine):
         -----
         Costs about as much as ten epochs, and one number in float64 for each row and machine.
         """
+        refuse_device(self, X, "certify")
         began = time.perf_counter()
         machines = self._machines()
         steps, limits = self._asked()

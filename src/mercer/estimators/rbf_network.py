@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +16,7 @@ from mercer._typing import FloatArray
 from mercer.cluster import by_blocks
 from mercer.data import Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
+from mercer.estimators._arrays import Classifier, by_numpy
 from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._labels import read_labels
 from mercer.estimators._probabilities import HasProbabilities
@@ -40,7 +41,7 @@ def _has_probabilities(network: RBFNetworkClassifier) -> bool:
     return True
 
 
-class RBFNetworkClassifier(SupportsCallbacks, ClassifierMixin, BaseEstimator):
+class RBFNetworkClassifier(SupportsCallbacks, Classifier, BaseEstimator):
     """Radial basis function network: a linear machine on exp(-gamma |x - c_j|^2), the columns of `GaussianBasis`.
 
     **Solves**, for fixed centres c_j, the problem of its linear machine on phi_j(x) = exp(-gamma |x - c_j|^2). By
@@ -203,6 +204,10 @@ class RBFNetworkClassifier(SupportsCallbacks, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "machine_")
         data = check_table(self, X, reset=False)
         return self._columns(data)
+
+    def _of_array(self, name: str, X: Any) -> Any:
+        """Return the result of a method for an array of another library; see :mod:`mercer.estimators._arrays`."""
+        return by_numpy(self, name, X)
 
     @by_blocks
     def predict(self, X: Any) -> npt.NDArray[Any]:

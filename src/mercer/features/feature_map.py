@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.cluster import by_blocks
 from mercer.data import Data
+from mercer.estimators._arrays import by_numpy
 from mercer.estimators._validation import check_table
 
 
@@ -67,6 +68,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             If X has text, NaN or infinity, or other features than in `fit`; if values overflow.
         """
         return self._columns(self._new_rows(X))
+
+    def _of_array(self, name: str, X: Any) -> Any:
+        """Return the columns of an array of another library; see :mod:`mercer.estimators._arrays`."""
+        check_is_fitted(self)
+        return by_numpy(self, name, X)
 
     @property
     @abstractmethod

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from mercer._typing import FloatArray
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,14 @@ class Place:
     @property
     def name(self) -> str:
         """The library and the device, for messages."""
-        return f"{self.xp.__name__.rpartition('.')[2]}, device {str(self.device)!r}"
+        return f"{self.xp.__name__.removeprefix('array_api_compat.')}, device {str(self.device)!r}"
 
     def put(self, values: Any) -> Any:
-        """Return a copy of a NumPy array here: float64, or int64 for whole numbers."""
-        kind = np.int64 if np.asarray(values).dtype.kind in "iu" else np.float64
-        copied = np.array(values, dtype=kind, order="C")
-        return self.xp.asarray(copied, dtype=self._type(copied), device=self.device)
-
-    def _type(self, values: Any) -> Any:
-        return self.xp.int64 if values.dtype == np.int64 else self.xp.float64
+        """Return a copy of a NumPy array here: float64, or int64 for whole numbers, or bool."""
+        kind = np.asarray(values).dtype.kind
+        name = {"i": "int64", "u": "int64", "b": "bool"}.get(kind, "float64")
+        copied = np.array(values, dtype=name, order="C")
+        return self.xp.asarray(copied, dtype=getattr(self.xp, name), device=self.device)
 
 
 def place_of(array: Any) -> Place:
@@ -48,10 +46,11 @@ def place_of(array: Any) -> Place:
     TypeError
         If the library of the array does not follow the array API standard.
     """
-    if is_tensor(array):
+    library = library_of(array)
+    if library in _BY_ANOTHER_PACKAGE:
         from mercer.gram.torch_place import namespace
 
-        return Place(namespace(), array.device)
+        return Place(namespace(library), array.device)
     if not hasattr(array, "__array_namespace__"):
         raise TypeError(
             f"a {type(array).__name__} does not follow the array API standard: give a NumPy array, or an array of a "
@@ -60,9 +59,9 @@ def place_of(array: Any) -> Place:
     return Place(array.__array_namespace__(), array.device)
 
 
-def is_tensor(array: Any) -> bool:
-    """Whether an array is of torch, which is not imported for the answer."""
-    return type(array).__module__.partition(".")[0] == "torch"
+def library_of(array: Any) -> str:
+    """Return the package that defines the type of an array, such as "torch"; it is not imported for the answer."""
+    return type(array).__module__.partition(".")[0]
 
 
 def to_device(X: Any, device: str) -> Any:
@@ -105,7 +104,7 @@ def _table(X: Any) -> Any:
     return np.asarray(X)
 
 
-def to_host(array: Any) -> FloatArray:
+def to_host(array: Any) -> npt.NDArray[Any]:
     """Copy an array from its device to the host, as a NumPy array.
 
     Parameters
@@ -115,17 +114,59 @@ def to_host(array: Any) -> FloatArray:
     Returns
     -------
     ndarray
+
+    Raises
+    ------
+    TypeError
+        If `array` is no such array, or its library cannot copy it to the host.
     """
     if isinstance(array, np.ndarray):
         return array
+    copy = _TO_HOST.get(library_of(array))
+    if copy is not None:
+        return np.asarray(copy(array))
     place = place_of(array)
-    if is_tensor(array):
-        return array.detach().cpu().numpy()
-    return np.asarray(array.to_device(place.xp.__array_namespace_info__().default_device()))
+    try:
+        return np.asarray(np.from_dlpack(array, device="cpu"))
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"an array of {place.name} cannot be copied to the host ({error}): copy it by its own library, and give a "
+            "NumPy array."
+        ) from error
 
 
 def is_on_host(array: Any) -> bool:
-    """Whether an array of another library is in the memory of the host, so that NumPy can read it."""
-    if is_tensor(array):
-        return bool(array.device.type == "cpu")
-    return bool(array.device == place_of(array).xp.__array_namespace_info__().default_device())
+    """Whether an array of another library is in the memory of the host, so that NumPy can read it.
+
+    It is asked for its device by the DLPack protocol. The default device of its library does not matter.
+    """
+    if library_of(array) == _PRETENDS:
+        return bool(array.device == _default_device(array))
+    try:
+        return int(array.__dlpack_device__()[0]) in _HOST_MEMORY
+    except AttributeError:  # an array before DLPack
+        return str(getattr(array, "device", "cpu")) == "cpu"
+    except (BufferError, RuntimeError, TypeError, ValueError):  # a device that DLPack does not know, or several
+        return False
+
+
+def _default_device(array: Any) -> Any:
+    return array.__array_namespace__().__array_namespace_info__().default_device()
+
+
+_BY_ANOTHER_PACKAGE = ("torch", "cupy")
+"""Libraries whose names in the array API standard array-api-compat gives."""
+
+_PRETENDS = "array_api_strict"
+"""Its devices are all in the memory of the host, but NumPy can read arrays of the default one alone."""
+
+_HOST_MEMORY = (1, 3, 11)  # DLPack's kDLCPU, kDLCUDAHost and kDLROCMHost
+
+_TO_HOST: dict[str, Callable[[Any], Any]] = {
+    "torch": lambda array: array.detach().cpu().numpy(),
+    "cupy": lambda array: array.get(),
+    "jaxlib": np.asarray,  # a transfer, in JAX, that need not be asked for
+    "jax": np.asarray,
+    _PRETENDS: lambda array: array.to_device(_default_device(array)),
+}
+"""Copies of arrays to the host, by library."""

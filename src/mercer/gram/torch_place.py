@@ -1,25 +1,26 @@
-"""The namespace and the devices of torch, which only this module imports."""
+"""Namespaces of array-api-compat, and the devices of torch: only this module imports them."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 
-def namespace() -> Any:
-    """Return torch in the names of the array API standard.
+def namespace(library: str = "torch") -> Any:
+    """Return a library, torch or cupy, in the names of the array API standard.
 
     Raises
     ------
     ImportError
-        If torch or array-api-compat is not installed.
+        If the library or array-api-compat is not installed.
     """
     try:
-        import array_api_compat.torch as xp
+        return import_module(f"array_api_compat.{library}")
     except ImportError as error:
+        extra = "mercer[torch]" if library == "torch" else "array-api-compat"
         raise ImportError(
-            f"torch tensors and devices need a package that is not installed ({error}): pip install 'mercer[torch]'."
+            f"arrays of {library} and devices need a package that is not installed ({error}): pip install '{extra}'."
         ) from error
-    return xp
 
 
 def device_of(name: str) -> Any:

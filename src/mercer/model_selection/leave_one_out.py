@@ -273,7 +273,7 @@ def leave_one_out(
     check_choice("what", what, ("values", "errors"))
     check_seconds(max_seconds)
     check_callback(callback)
-    refuse_device(estimator, X)
+    refuse_device(estimator, X, "leave_one_out")
     warn_of_copies(X)
     limits: dict[str, Any] = {"max_seconds": max_seconds, "verbose": verbose, "callback": callback}
     with ExitStack() as stack:

@@ -338,7 +338,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         CopiesWarning
             If rows are judged by machines that have learnt from equal rows, and it is not by chance.
         """
-        refuse_device(self.estimator, X)
+        refuse_device(self, X, "fit")
         if asks_nothing(self):
             asked = copy(self).set_params(**default_axes(self, X, y)).fit(X, y, checkpoint=checkpoint, **params)
             self.__dict__.update({name: value for name, value in vars(asked).items() if name.endswith("_")})
