@@ -240,14 +240,18 @@ def test_cells_are_those_in_memory_for_every_number_of_partitions(table, name):
     np.testing.assert_array_equal(fits[0].approximation_.tree.thresholds, memory.approximation_.tree.thresholds)
     assert fits[0].certificate_.primal == pytest.approx(memory.certificate_.primal, rel=1e-9)
     assert fits[0].certificate_.status == memory.certificate_.status == "optimal"
-    assert fits[0].certificate_.distance_to_exact == np.inf
+    bounds = [one.certificate_.exact_dual for one in fits]
+    assert bounds[0] == bounds[1] == bounds[2]
+    exact = clone(machine).set_params(approximation=None).fit(X, y, weights).certificate_
+    assert bounds[0] <= exact.primal
+    assert bounds[0] == pytest.approx(memory.certificate_.exact_dual, rel=1e-2 if target is None else 1e-8)
     assert fits[0].n_features_in_ == P
     with pytest.raises(ValueError, match="training data"):
         fits[0].certificate_.verify()
 
 
 @pytest.mark.parametrize("name", ["hinge, balanced", "several classes", "tube"])
-def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, name):
+def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, name, monkeypatch):
     machine, target = CELLS[name]
     X, values, labels, weights = (part[:1_500] for part in table)
     y = {"labels": labels, "values": values, "classes": np.digitize(values, [-3.0, 3.0])}[target]
@@ -262,10 +266,31 @@ def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, nam
     np.testing.assert_array_equal(getattr(fits[0], "n_support_", 0), getattr(memory, "n_support_", 0))
     assert fits[0].certificate_.primal == pytest.approx(memory.certificate_.primal, rel=1e-6)
     assert fits[0].certificate_.status == "optimal"
-    assert fits[0].certificate_.distance_to_exact == np.inf
+    ends = [(one.certificate_.exact_primal, one.certificate_.exact_dual) for one in fits]
+    assert ends[0] == ends[1] == ends[2]
+    assert ends[0][0] == pytest.approx(memory.certificate_.exact_primal, rel=1e-5)
+    exact = clone(machine).set_params(approximation=None).fit(X, y, weights).certificate_
+    truth = memory.certificate_.exact_primal / exact.primal - 1.0
+    assert ends[0][1] <= exact.primal
+    assert truth <= fits[0].certificate_.distance_to_exact < 3.0 * truth
+    monkeypatch.setattr("mercer.approximate.placed_dual.PROVED_VALUES", 0.0)
+    certificate = clone(machine).fit(lazy(X, 3), lazy(y, 2), lazy(weights, 3)).certificate_
+    assert certificate.distance_to_exact == np.inf
+    assert certificate.exact_primal == ends[0][0]
+    assert truth < certificate.estimated_distance < 5.0 * truth
+    assert "estimated from a sample, not proved" in str(certificate)
     with pytest.raises(ValueError, match=r"no model file can hold this .* lazy table.*Keep it by pickle"):
         as_model(fits[0])
     assert as_model(memory).support_vectors.n == 40
+
+
+def test_landmarks_are_added_until_the_distance_is_reached(table):
+    X, _, labels, _ = table
+    machine = SVC(approximation=Landmarks(n_landmarks=400, distance=0.1)).fit(lazy(X, 2), labels)
+    assert machine.certificate_.distance_to_exact < 0.1
+    assert machine.support_.size < 400
+    machine.set_params(approximation=Landmarks(n_landmarks=200, distance=1e-6)).fit(lazy(X, 2), labels)
+    assert machine.support_.size == 200
 
 
 def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
@@ -303,7 +328,6 @@ def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
         (OneClassSVM(contamination=0.1), "contamination=None"),
         (SVC(kernel="tanimoto"), "kernels of columns of numbers"),
         (OneClassSVM(approximation="landmarks"), "approximation='cells'"),
-        (SVC(approximation=Landmarks(distance=0.1)), "n_landmarks alone"),
         (SVC(approximation="landmarks", kernel="sigmoid"), "positive semidefinite"),
         (SVC(approximation=Cells(cell_rows=50), callback=lambda _: True), "callback stopped"),
     ],

@@ -112,14 +112,18 @@ class Landmarks(Way):
         monitor = ProgressMonitor[Any](control)
         with control.interruption:
             training = _Training(self, task, gram, monitor, shared)
-            first = task.n if self.distance is None else training.shared.get(_ENOUGH, _FIRST)
-            best = training.trained(min(self.n_landmarks, first))
-            while self.distance is not None and (larger := self._next(best, training)):
-                training.forget_features()
-                other = training.trained(larger)
-                best = min(best, other, key=_distance)
+            best = self.doubled(training, training.shared.get(_ENOUGH, _FIRST))
             if not monitor.is_stopped():
                 training.shared[_ENOUGH] = training.asked
+        return best
+
+    def doubled(self, training: Any, first: int = _FIRST) -> Expansion:
+        """Return the machine of a training with enough landmarks: more and more of them if a distance is asked for."""
+        best: Expansion = training.trained(min(self.n_landmarks, training.n if self.distance is None else first))
+        while self.distance is not None and (larger := self._next(best, training)):
+            training.forget_features()
+            other = training.trained(larger)
+            best = min(best, other, key=_distance)
         return best
 
     def refuse_indefinite(self, gram: Gram) -> None:
@@ -130,17 +134,17 @@ class Landmarks(Way):
                 f"known to be on these rows ({gram.diagnosis}). Set approximation=None, or take another kernel."
             )
 
-    def _next(self, machine: Expansion, training: _Training) -> int:
+    def _next(self, machine: Expansion, training: Any) -> int:
         """Return the next number of landmarks to try; 0 if this machine is good enough, or no more can be tried."""
         assert self.distance is not None
         size, monitor = machine.rows.size, training.monitor
         left = monitor.seconds_left
-        is_last = size < training.asked or training.asked >= min(self.n_landmarks, training.task.n)
+        is_last = size < training.asked or training.asked >= min(self.n_landmarks, training.n)
         if is_last or _distance(machine) <= self.distance or monitor.is_stopped():
             return 0
         if left is not None and left < _COST_OF_DOUBLE * training.seconds:
             return 0
-        return min(2 * training.asked, self.n_landmarks, training.task.n)
+        return min(2 * training.asked, self.n_landmarks, training.n)
 
 
 def _distance(machine: Expansion) -> float:
@@ -210,6 +214,8 @@ class _Training:
 
     Attributes
     ----------
+    n : int
+        Most landmarks that there can be.
     asked : int
         Number of landmarks of the last machine.
     seconds : float
@@ -221,7 +227,7 @@ class _Training:
     def __init__(
         self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any], shared: dict[Any, Any] | None
     ) -> None:
-        self.way, self.task, self.gram, self.monitor = way, task, gram, monitor
+        self.way, self.task, self.gram, self.monitor, self.n = way, task, gram, monitor, task.n
         self.shared = dict[Any, Any]() if shared is None else shared
         self.limits = monitor.control.limits
         # Machines of a search predict, and nothing asks for their distance unless it decides the number of landmarks.

@@ -3,47 +3,48 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
-from mercer._typing import IndexArray
+from mercer._typing import FloatArray
 from mercer.approximate.feature_table import LandmarkBasis, beyond_single
 from mercer.approximate.landmarks import Landmarks, draw, linear_problem, tol_gap_of
-from mercer.approximate.placed_cells import PlacedTask, data_of
+from mercer.approximate.placed_dual import (
+    DualChunk,
+    dual_chunk_of,
+    estimated_bounds,
+    is_affordable,
+    lower_bounds,
+    reports,
+)
+from mercer.approximate.placed_task import PlacedTask, data_of, listener
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion
-from mercer.certificates.approximation import ApproximateCertificate, Distance
+from mercer.certificates.approximation import ApproximateCertificate, Distance, Machine, primal_of
 from mercer.certificates.certificate import combine
+from mercer.certificates.roundoff import rounding_error
+from mercer.cluster.joining import chained
+from mercer.data import Data
+from mercer.gram import Gram
 from mercer.gram.rows import Block, PlacedRows
-from mercer.gram.rows.placed_rows import leaf_rows
+from mercer.gram.rows.placed_rows import PlacedNumbers, leaf_rows
 from mercer.multiclass.decision import decision_values
 from mercer.solvers import Control
-from mercer.solvers.loop import ProgressMonitor
-from mercer.solvers.rows import solve_each
+from mercer.solvers.loop import ProgressMonitor, StopWork
+from mercer.solvers.rows import LinearSolution, solve_each
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
-def landmarks_on_workers(
-    way: Landmarks, task: PlacedTask, rows: PlacedRows, sample: Task, sampled: IndexArray, control: Control
-) -> Expansion:
+def landmarks_on_workers(way: Landmarks, task: PlacedTask, control: Control) -> Expansion:
     """Train a machine of landmarks on rows that are with workers.
 
-    Landmarks are drawn from the sample; the linear machine on their features is certified over all rows. The distance
-    to the exact machine is unknown: it needs kernel values between all support vectors, which are on all workers.
-
-    Parameters
-    ----------
-    way : Landmarks
-    task : PlacedTask
-    rows : PlacedRows
-    sample : Task
-        That of the sample.
-    sampled : ndarray of int64
-        The positions of the sample in the whole table.
-    control : Control
+    Landmarks are drawn from the sample; the linear machine on their features is certified over all rows.
 
     Raises
     ------
@@ -52,51 +53,129 @@ def landmarks_on_workers(
     ClusterError
         If the workers cannot finish the work.
     """
-    if way.distance is not None:
-        raise ValueError(
-            "Landmarks(distance=...) needs the rows in memory, because the distance to the exact machine is not known "
-            "of lazy tables: set n_landmarks alone."
-        )
-    if sample.n_classes > 2 and task.scheme != "ovr":
+    if task.sample.n_classes > 2 and task.maker.scheme != "ovr":
         raise ValueError("landmarks of lazy tables with several classes need multi_class='ovr': set it.")
-    gram = sample.gram()
+    gram = task.sample.gram()
     way.refuse_indefinite(gram)
-    monitor = ProgressMonitor[Any](control)
     with control.interruption:
-        basis = LandmarkBasis(gram, draw(gram, way, monitor))
+        return way.doubled(_PlacedTraining(way, task, gram, control))
+
+
+class _PlacedTraining:
+    """The training of machines with more and more landmarks; see :class:`mercer.approximate.landmarks.Landmarks`.
+
+    Attributes
+    ----------
+    n : int
+        Most landmarks that there can be.
+    asked : int
+        Number of landmarks of the last machine.
+    seconds : float
+        Time of the last machine.
+    """
+
+    asked, seconds = 0, 0.0
+
+    def __init__(self, way: Landmarks, task: PlacedTask, gram: Gram, control: Control) -> None:
+        self.way, self.task, self.gram, self.n = way, task, gram, task.sample.n
+        self.monitor: ProgressMonitor[Any] = ProgressMonitor(control)
+
+    def forget_features(self) -> None:
+        """Do nothing: the workers have forgotten the features of the last machine already."""
+
+    def trained(self, n_landmarks: int) -> Expansion:
+        """Return the machine with so many landmarks."""
+        began, task, sample, maker = self.monitor.seconds, self.task, self.task.sample, self.task.maker
+        self.asked, control = n_landmarks, self.monitor.control
+        basis = LandmarkBasis(self.gram, draw(self.gram, self.way, self.monitor, n_landmarks))
         support = sample.data.rows(sample.rows[basis.landmarks])
-        features = _features(task, rows, basis, support)
+        features = _features(task, basis, support)
         classes = list(range(sample.n_classes)) if sample.n_classes > 2 else [1]
-        problems = [linear_problem(task.spec, features, positive) for positive in classes]
-        limits = replace(control.limits, tol_gap=tol_gap_of(way, control.limits))
-        solutions = solve_each(problems, control.with_limits(limits).after(monitor.seconds, 0), n_jobs=1)
-    split = [problem.split(solution.w) for problem, solution in zip(problems, solutions, strict=True)]
-    text = f"{basis.size:,} landmarks represent {rows.n:,} rows"
-    certificate: Any = combine(
-        [ApproximateCertificate.of(replace(one.certificate, evidence=None), text, [Distance()]) for one in solutions]
-    )
-    features.release()
-    positions = sampled[sample.rows[basis.landmarks]]
-    return Expansion(
-        replace(certificate, seconds=monitor.seconds),
-        f"{text}, drawn from a sample of {sample.data.n:,} rows, which gives gamma, too. A linear machine of their "
-        f"features, which workers hold, is trained: {solutions[0].reason}",
-        task.kernel,
-        support,
-        positions,
-        basis.coefficients(np.column_stack([w for w, _ in split])),
-        np.array([bias for _, bias in split]),
-        positions,
-        csr_array((len(split), rows.n)),
-    )
+        problems = [linear_problem(maker.spec, features, positive) for positive in classes]
+        limits = replace(control.limits, tol_gap=tol_gap_of(self.way, control.limits))
+        solutions = solve_each(problems, control.with_limits(limits).after(self.monitor.seconds, 0), n_jobs=1)
+        split = [problem.split(solution.w) for problem, solution in zip(problems, solutions, strict=True)]
+        coefficients = basis.coefficients(np.column_stack([w for w, _ in split]))
+        expansion = _Sum(support, coefficients, np.array([bias for _, bias in split]))
+        distances = self._distances(expansion, basis.among, features, solutions)
+        features.release()
+        text = f"{basis.size:,} landmarks represent {task.rows.n:,} rows"
+        certificate: Any = combine(
+            [
+                ApproximateCertificate.of(replace(one.certificate, evidence=None), text, [distance])
+                for one, distance in zip(solutions, distances, strict=True)
+            ]
+        )
+        positions = task.positions(basis.landmarks)
+        self.seconds = self.monitor.seconds - began
+        return Expansion(
+            replace(certificate, seconds=self.monitor.seconds),
+            f"{text}, drawn from a sample of {sample.data.n:,} rows. A linear machine of their features, which workers "
+            f"hold, is trained: {solutions[0].reason}",
+            maker.kernel,
+            support,
+            positions,
+            coefficients,
+            expansion.biases,
+            positions,
+            csr_array((len(split), task.rows.n)),
+        )
+
+    def _distances(
+        self, machine: _Sum, among: FloatArray, features: PlacedRows, solutions: Sequence[LinearSolution]
+    ) -> list[Distance]:
+        """Return the distance of each machine to the exact one; what no time is left for is unknown."""
+        task, rows, workers = self.task, self.task.rows, self.task.rows.workers
+        betas = [one.beta for one in solutions if isinstance(one.beta, PlacedNumbers)]
+        if not task.is_convex or len(betas) < len(solutions):
+            return [Distance()] * len(solutions)
+        lists = [features.handles_of(beta) for beta in betas]
+        payload = pickle.dumps((task.maker, machine, leaf_rows(rows.n)), protocol=pickle.HIGHEST_PROTOCOL)
+        leaves = workers.map(_leaves_of, rows.placed, *lists, payload=payload)
+        blocks = workers.map(_dual_chunks_of, leaves)
+        check = listener(self.monitor, "distance to the exact machine")
+
+        def look() -> None:
+            check()
+            self.monitor.raise_if_stopped()
+
+        primals = np.full(len(betas), np.inf)
+        try:
+            losses = np.array(workers.fetch(workers.map(_losses_of, leaves), chained, look)).sum(axis=0)
+            norms = np.einsum("jt,jt->t", machine.coefficients, among @ machine.coefficients)
+            primals = losses + 0.5 * norms + _EPS * (4.0 + rows.n**0.5) * (losses + norms)
+            chunk_reports = reports(workers, blocks, look)
+            about = workers, blocks, chunk_reports, task.maker, rows.n
+            if is_affordable(workers, chunk_reports):
+                duals, n_values = lower_bounds(*about, look)
+                return [
+                    Distance(primal, dual, None, 0 if number else n_values)
+                    for number, (primal, dual) in enumerate(zip(primals.tolist(), duals, strict=True))
+                ]
+            estimates, n_values = estimated_bounds(*about, (machine.support, machine.coefficients), look)
+            return [
+                Distance(primal, -np.inf, estimate, 0 if number else n_values)
+                for number, (primal, estimate) in enumerate(zip(primals.tolist(), estimates, strict=True))
+            ]
+        except StopWork:
+            workers.cancel([*leaves, *blocks])
+            return [Distance(primal) for primal in primals.tolist()]
 
 
-def _features(task: PlacedTask, rows: PlacedRows, basis: LandmarkBasis, support: Any) -> PlacedRows:
+class _Sum(NamedTuple):
+    """A machine as a sum over landmarks: coefficients (k, n_machines) and biases (n_machines,)."""
+
+    support: Data
+    coefficients: FloatArray
+    biases: FloatArray
+
+
+def _features(task: PlacedTask, basis: LandmarkBasis, support: Data) -> PlacedRows:
     """Have the workers compute the coordinates of their rows in the span of the landmarks' images."""
-    workers, k = rows.workers, basis.size
+    rows, workers, k = task.rows, task.rows.workers, basis.size
     workers.refuse_large_blocks(4 * k * -(-rows.n // len(rows.placed)))
     inverse = np.ascontiguousarray(solve_triangular(basis.triangle, np.eye(k), lower=False, check_finite=False))
-    about = task.kernel, support, inverse, task.class_weight, leaf_rows(rows.n)
+    about = task.maker.kernel, support, inverse, task.maker.class_weight, leaf_rows(rows.n)
     payload = pickle.dumps(about, protocol=pickle.HIGHEST_PROTOCOL)
     return PlacedRows(workers, workers.map(_features_of, rows.placed, payload=payload), rows.n, k, is_sparse=False)
 
@@ -116,3 +195,44 @@ def _features_of(block: Block, payload: bytes) -> Block:
     if class_weight is not None:
         weights = weights * class_weight[block.labels.astype(np.int64)]
     return Block(block.at, table, block.labels, weights)
+
+
+def _leaves_of(block: Block, *rest: Any) -> list[tuple[list[float], DualChunk]]:
+    """Return for each leaf upper bounds of the losses of the machines, and the rows with a dual coefficient."""
+    *numbers, payload = rest
+    maker, machine, height = pickle.loads(payload)
+    betas, leaves = np.column_stack([beta for (beta,) in numbers]), []
+    for first in range(0, block.table.shape[0], height):
+        part = slice(first, first + height)
+        task = maker.of(data_of(block.table[part]), block.labels[part], block.weights[part])
+        leaves.append((_losses(task, machine), dual_chunk_of(task, betas[part][task.rows])))
+    return leaves
+
+
+def _losses(task: Task, machine: _Sum) -> list[float]:
+    """Return an upper bound of the sum of the losses of the rows, for each machine."""
+    if not task.n:
+        return [0.0] * machine.biases.size
+    data = task.data if task.n == task.data.n else task.data.rows(task.rows)
+    values = decision_values(task.kernel, data, machine.support, machine.coefficients, 0.0 * machine.biases, n_jobs=1)
+    both = [Gram(task.kernel, one, n_jobs=1) for one in (data, machine.support)]
+    size = max(float(np.sqrt(one.magnitudes()).max()) for one in both)
+    losses = []
+    for number, bias in enumerate(machine.biases.tolist()):
+        targets = task.targets.astype(np.float64)
+        if task.n_classes:
+            targets = np.where(task.targets == (number if task.n_classes > 2 else 1), 1.0, -1.0)
+        problem = task.spec.problem_of_some(targets, task.penalties, both[0])
+        error = rounding_error(both[0], size, size * machine.coefficients[:, number], values[:, number])
+        losses.append(primal_of(problem, Machine(0.0, values[:, number], bias, error)))
+    return losses
+
+
+def _losses_of(leaves: list[tuple[list[float], DualChunk]], payload: bytes) -> list[list[float]]:
+    del payload
+    return [losses for losses, _ in leaves]
+
+
+def _dual_chunks_of(leaves: list[tuple[list[float], DualChunk]], payload: bytes) -> list[DualChunk]:
+    del payload
+    return [chunk for _, chunk in leaves]

@@ -230,15 +230,35 @@ def dual_of(problem: Problem, point: FloatArray, quadratic: float, error: float)
     error : float
         Rounding error of the elements of K beta.
     """
-    linear = inner(problem.linear, point)
-    curvature = quadratic + (0.0 if problem.ridge is None else inner(problem.ridge, point**2))
-    factor = 1.0
-    if not problem.start.any() and curvature > 0.0:  # 0 is feasible, and so are the multiples
+    linear, ridge = inner(problem.linear, point), 0.0 if problem.ridge is None else inner(problem.ridge, point**2)
+    can_shrink = not problem.start.any()  # 0 is feasible, and so are the multiples
+    return dual_of_sums(linear, ridge, quadratic, inner(point, point), problem.n, error, can_shrink=can_shrink)
+
+
+def dual_of_sums(
+    linear: float, ridge: float, quadratic: float, squares: float, n: int, error: float, *, can_shrink: bool
+) -> float:
+    """Return the lower bound of :func:`dual_of` from the sums over the variables of a feasible point beta.
+
+    Parameters
+    ----------
+    linear, ridge, quadratic : float
+        linear' beta, beta' R beta and beta' K beta.
+    squares : float
+        beta' beta.
+    n : int
+        Number of variables.
+    error : float
+        Rounding error of the elements of K beta.
+    can_shrink : bool
+        Whether the multiples s beta, 0 <= s <= 1, are feasible.
+    """
+    curvature, factor = quadratic + ridge, 1.0
+    if can_shrink and curvature > 0.0:
         factor = min(1.0, max(0.0, -linear / curvature))
     dual = -factor * linear - 0.5 * factor**2 * curvature
     size = abs(factor * linear) + 0.5 * factor**2 * abs(curvature)
-    length = inner(point, point) ** 0.5
-    dual -= float(rounding_of_dual(error, factor * length, size, problem.n))
+    dual -= float(rounding_of_dual(error, factor * squares**0.5, size, n))
     return dual if math.isfinite(dual) else -math.inf
 
 

@@ -244,14 +244,14 @@ def workers_at(address: str) -> Iterator[DaskWorkers]:
         yield DaskWorkers(client)
 
 
-def current_task_is_wanted() -> Callable[[], bool]:
-    """Return a function that says whether the client still wants the result of this task of a worker."""
+def current_task_is_unwanted() -> Callable[[], bool]:
+    """Return a function that says whether the client does not want the result of this task of a worker any more."""
     try:
         worker, key = get_worker(), get_worker().get_current_task()
     except ValueError:  # this is no worker
-        return lambda: True
+        return bool
     wanted = ("executing", "long-running")
-    return lambda: key in worker.state.tasks and worker.state.tasks[key].state in wanted
+    return lambda: key not in worker.state.tasks or worker.state.tasks[key].state not in wanted
 
 
 def _called(function: Callable[..., Any], *items: Any, payload: bytes) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mercer.cluster.threads import UNWANTED
 from mercer.cluster.workers import Workers
 
 _POLL_SECONDS = 0.2  # between two looks at whether the result of a task is still wanted
@@ -77,17 +78,21 @@ def _is_client(cluster: Any) -> bool:
 
 @contextmanager
 def while_wanted(stop: Callable[[], object]) -> Iterator[None]:
-    """In a task of a Dask worker, call `stop` when the client does not want its result any more."""
-    if "distributed" not in sys.modules:
+    """In a task of a worker, call `stop` when its result is not wanted any more."""
+    event, done = UNWANTED.get(), Event()
+    if event is not None:
+        is_unwanted = event.is_set
+    elif "distributed" in sys.modules:
+        from mercer.cluster.dask_workers import current_task_is_unwanted
+
+        is_unwanted = current_task_is_unwanted()
+    else:
         yield
         return
-    from mercer.cluster.dask_workers import current_task_is_wanted
-
-    wanted, done = current_task_is_wanted(), Event()
 
     def listen() -> None:
         while not done.wait(_POLL_SECONDS):
-            if not wanted():
+            if is_unwanted():
                 stop()
                 return
 

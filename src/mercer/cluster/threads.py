@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import ContextVar
+from threading import Event
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mercer.cluster.workers import Handle, Workers
 
 _POLL_SECONDS = 0.05  # seconds between two checks
+
+UNWANTED: ContextVar[Event | None] = ContextVar("unwanted", default=None)
+"""In a task of a thread: set when its result is not needed any more."""
 
 
 class ThreadWorkers(Workers):
@@ -24,6 +30,7 @@ class ThreadWorkers(Workers):
     def __init__(self, n_blocks: int, evaluate: Callable[[Any], Any] | None = None) -> None:
         self.n_blocks, self._evaluate = n_blocks, evaluate
         self._pool = ThreadPoolExecutor(n_blocks, "mercer-worker")
+        self._unwanted: WeakKeyDictionary[Handle, Event] = WeakKeyDictionary()
 
     def place(
         self, sources: Sequence[Any], function: Callable[..., Any], *arguments: Any, is_spread: bool = False
@@ -34,7 +41,7 @@ class ThreadWorkers(Workers):
             value = _with_results(source)
             return function(value if self._evaluate is None else self._evaluate(value), *arguments)
 
-        return [self._pool.submit(make, source) for source in sources]
+        return [self._submit(make, source) for source in sources]
 
     def share(self, value: Any) -> Handle:
         """Return the value itself."""
@@ -48,12 +55,24 @@ class ThreadWorkers(Workers):
             return function(*(item.result() if isinstance(item, Future) else item for item in items), payload)
 
         # An item was submitted before, so that a free thread works on it already: waiting for it cannot block all.
-        return [self._pool.submit(work, items) for items in zip(*lists, strict=True)]
+        return [self._submit(work, items) for items in zip(*lists, strict=True)]
+
+    def _submit(self, function: Callable[[Any], Any], item: Any) -> Handle:
+        event = Event()
+
+        def run() -> Any:
+            UNWANTED.set(event)
+            return function(item)
+
+        handle = self._pool.submit(run)
+        self._unwanted[handle] = event
+        return handle
 
     def cancel(self, handles: Sequence[Handle]) -> None:
-        """End work that has not begun."""
+        """End work whose results are not needed."""
         for handle in handles:
             handle.cancel()
+            self._unwanted[handle].set()
 
     def fetch(
         self,

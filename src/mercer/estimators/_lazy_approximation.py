@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.approximate import Cells, Landmarks, Way
-from mercer.approximate.placed_cells import SAMPLE, PlacedTask, cells_on_workers, data_of
+from mercer.approximate.placed_cells import cells_on_workers
 from mercer.approximate.placed_landmarks import landmarks_on_workers
+from mercer.approximate.placed_task import SAMPLE, PlacedTask, TaskMaker, data_of
 from mercer.cluster import is_lazy
 from mercer.data.arguments import check_whole
 from mercer.estimators._lazy_training import read_lazy_table
@@ -44,7 +45,7 @@ def fit_lazily(
     rows, labels = table.rows, table.labels
     size = min(SAMPLE, rows.n)
     drawn, sampled = rows.sample(size), sample_of(rows.n, size)
-    task = PlacedTask(
+    maker = TaskMaker(
         spec,
         kernel,
         None if labels is None else labels.class_weight,
@@ -52,15 +53,13 @@ def fit_lazily(
         limit,
     )
     data = data_of(drawn.table)
-    sample = task.of(data, drawn.labels, drawn.weights, check_whole("n_jobs", machine.n_jobs))
-    if not sample.n:
-        raise ValueError(
-            f"all of {size:,} sampled rows have the weight 0, so that they choose nothing. Leave rows of weight 0 out."
-        )
+    sample = maker.of(data, drawn.labels, drawn.weights, check_whole("n_jobs", machine.n_jobs))
     resolved = kernel.resolve(data, None if sample_weight is None else drawn.weights)
-    sample, task = replace(sample, kernel=resolved), replace(task, kernel=resolved)
+    maker, sample = replace(maker, kernel=resolved), replace(sample, kernel=resolved)
+    task = PlacedTask(maker, rows, sample, sampled)
+    task.refuse_no_rows()
     train: Any = cells_on_workers if isinstance(way, Cells) else landmarks_on_workers
-    trained = train(way, task, rows, sample, sampled, control)
+    trained = train(way, task, control)
     machine._store_approximate(way, trained, resolved, (rows.n, rows.p))
     for name in ("feature_names_in_", "_targets", "_weights"):
         machine.__dict__.pop(name, None)
@@ -72,7 +71,7 @@ def fit_lazily(
         machine._name_classes(labels)
         if isinstance(way, Landmarks):
             place = np.searchsorted(sampled, trained.rows)
-            machine._arrange(task.scheme, drawn.labels[place].astype(np.int64))
+            machine._arrange(maker.scheme, drawn.labels[place].astype(np.int64))
 
 
 def _kernel_of_columns(machine: Any) -> Kernel:

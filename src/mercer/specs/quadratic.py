@@ -41,6 +41,10 @@ class QuadraticSpec(MachineSpec):
             Gram matrix of these rows.
         """
 
+    def problem_of_some(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem of some of the rows, which may be of one class; the parameters are the same."""
+        return self.problem(targets, penalties, gram)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ForSVC(QuadraticSpec):
@@ -54,6 +58,11 @@ class ForSVC(QuadraticSpec):
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.c_svc_each(targets, penalties, [targets.size], squared=self.squared, bias=self.bias)[0]
+
+    def problem_of_some(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
+        """Return the dual problem of some of the rows; see :class:`QuadraticSpec`."""
+        about = {"squared": self.squared, "bias": self.bias, "one_sided": True}
+        return problems.c_svc_each(targets, penalties, [targets.size], **about)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,9 +116,12 @@ class PlacedRows(LinearRows):
 
     def read(self, numbers: PlacedNumbers, at: slice) -> FloatArray:
         """Return numbers of the rows from the workers."""
+        return np.concatenate(self.workers.fetch(self.handles_of(numbers), chained, no_check))[at]
+
+    def handles_of(self, numbers: PlacedNumbers) -> list[Handle]:
+        """Return the numbers of each block, in a list of one array, as handles: they stay with the workers."""
         self._submit(partial(_read_numbers, numbers))
-        parts = self.workers.map(_result_of, self._states)
-        return np.concatenate(self.workers.fetch(parts, chained, no_check))[at]
+        return self.workers.map(_result_of, self._states)
 
     def sample(self, size: int) -> TableRows:
         """Return about `size` rows in memory: those of the same rows in a table in memory."""
