@@ -1,11 +1,13 @@
 """Checkpoints: fits, searches and leave-one-out that continue after `kill -9`, and folders that are refused."""
 
+import itertools
 import json
 import shutil
 import signal
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ from mercer import (
     SVC,
     SVDD,
     SVR,
+    Cells,
     KernelSearchCV,
+    Landmarks,
     LinearSVC,
     LinearSVR,
     LogisticRegression,
@@ -27,6 +31,7 @@ from mercer import (
     QuantileSVR,
     leave_one_out,
 )
+from mercer.approximate.landmarks import _Earlier, _Training
 from mercer.data.files import checkpoint as checkpoints
 from mercer.data.files.checkpoint import CheckpointError
 
@@ -80,7 +85,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from sklearn.datasets import make_classification
-from mercer import SVC, KernelSearchCV, leave_one_out
+from mercer import SVC, Cells, KernelSearchCV, Landmarks, leave_one_out
 from mercer.data.files import checkpoint
 checkpoint.SECONDS, checkpoint._SHARE = 0.0, 1e9
 save, count = checkpoint.Generations.save, [0]
@@ -94,6 +99,10 @@ X, y = make_classification(2500, n_features=6, flip_y=0.2, random_state=0)
 work, folder = sys.argv[1:3]
 if work == "fit":
     SVC(C=10.0).fit(X, y, checkpoint=folder)
+elif work == "cells":
+    SVC(approximation=Cells(400), n_jobs=1).fit(X, y, checkpoint=folder)
+elif work == "landmarks":
+    SVC(approximation=Landmarks(300, distance=0.01)).fit(X, y, checkpoint=folder)
 elif work == "search":
     KernelSearchCV(SVC(), {"C": [0.1, 1.0, 10.0], "gamma": [0.1, 0.5]}, cv=3, n_jobs=1).fit(
         X[:300], y[:300], checkpoint=folder)
@@ -118,6 +127,11 @@ def check_after_kill(work, folder):
         assert str(machine.certificate_.status) == "optimal"
         assert machine.certificate_.primal == pytest.approx(SVC(C=10.0).fit(X, y).certificate_.primal, rel=2e-3)
         assert machine.certificate_.verify().gap == pytest.approx(machine.certificate_.gap, abs=1e-4)
+    elif work in ("landmarks", "cells"):
+        way = Cells(400) if work == "cells" else Landmarks(300, distance=0.01)
+        machine, plain = SVC(approximation=way).fit(X, y, checkpoint=folder), SVC(approximation=way).fit(X, y)
+        assert machine.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=2e-3)
+        assert machine.certificate_.verify().status == "optimal"
     elif work == "search":
         finished = search_of().fit(X[:300], y[:300], checkpoint=folder)
         plain = search_of().fit(X[:300], y[:300])
@@ -139,7 +153,7 @@ def test_killed_work_continues(work, moment, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("work", ["fit", "search", "leave_one_out"])
+@pytest.mark.parametrize("work", ["fit", "search", "leave_one_out", "landmarks", "cells"])
 @pytest.mark.parametrize("moment", [1, 2, 3])
 def test_work_that_is_killed_again_and_again_continues(work, moment, tmp_path):
     for _ in range(2):
@@ -234,8 +248,6 @@ def test_folders_that_cannot_be_used_are_refused(tmp_path):
     (tmp_path / "d/machine-0-0.bin").write_bytes(b"")
     with pytest.raises(CheckpointError, match="missing, so that the states"):
         a_fit(tmp_path / "d")
-    with pytest.raises(ValueError, match="checkpoint= is for exact machines"):
-        a_fit(tmp_path / "e", approximation="landmarks")
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "pickle", "other numbers"])
@@ -280,3 +292,107 @@ def test_a_state_is_a_start_and_no_claim(tmp_path):
     machine = SVC(C=10.0).fit(X, y, checkpoint=tmp_path)
     assert str(machine.certificate_.status) == "optimal"
     assert machine.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=1e-3)
+
+
+APPROXIMATE = {
+    "landmarks": (lambda: SVC(approximation=Landmarks(60)), y),
+    "pairs": (lambda: SVC(approximation=Landmarks(60)), THREE),
+    "the rest": (lambda: SVC(approximation=Landmarks(60), multi_class="ovr"), THREE),
+    "regression": (lambda: SVR(approximation=Landmarks(60)), X[:, 0]),
+    "novelty": (lambda: OneClassSVM(approximation=Landmarks(60)), None),
+    "probabilities": (lambda: SVC(approximation=Landmarks(60), probability=True), y),
+    "doubled": (lambda: SVC(approximation=Landmarks(300, distance=1e-6)), y),
+    "cells": (lambda: SVC(approximation=Cells(200)), THREE),
+    "large cells": (lambda: SVC(approximation=Cells(400)), y),
+    "novelty in cells": (lambda: OneClassSVM(approximation=Cells(200)), None),
+}
+
+
+class StoppedHereError(Exception):
+    pass
+
+
+def stopped_fit(machine, given, folder, moment, monkeypatch):
+    """Have the fit fail when it has written so many states, if it writes so many."""
+    save, count = checkpoints.Generations.save, itertools.count(1)
+
+    def stopping(self, *about):
+        save(self, *about)
+        if next(count) == moment:
+            raise StoppedHereError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints.Generations, "save", stopping)
+        with suppress(StoppedHereError):
+            machine.fit(*given, checkpoint=folder)
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_an_approximation_that_was_stopped_continues(name, tmp_path, monkeypatch):
+    make, target = APPROXIMATE[name]
+    given = (X[:500],) if target is None else (X[:500], target[:500])
+    monkeypatch.setattr("mercer.approximate.cell_machine._ONE_STATE", 300)
+    plain = make().fit(*given)
+    stopped_fit(make(), given, tmp_path, 4, monkeypatch)
+    machine = make().fit(*given, checkpoint=tmp_path)
+    assert str(machine.certificate_.status) == "optimal"
+    assert machine.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=2e-3)
+    assert machine.certificate_.verify().gap == pytest.approx(machine.certificate_.gap, abs=1e-3)
+    monkeypatch.setattr("mercer.approximate.landmarks.draw", lambda *_: pytest.fail("landmarks are drawn again"))
+    again = make().fit(*given, checkpoint=tmp_path)
+    assert again.certificate_.n_iter <= max(3, 0.7 * plain.certificate_.n_iter)
+    assert again.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=2e-3)
+    assert again.certificate_.distance_to_exact == pytest.approx(plain.certificate_.distance_to_exact, rel=0.1)
+
+
+def test_doubling_continues_with_the_number_that_comes_next(tmp_path, monkeypatch):
+    asked, features = [], _Training._features
+    monkeypatch.setattr(_Training, "_features", lambda self, drawn: asked.append(self.asked) or features(self, drawn))
+    machine = SVC(approximation=Landmarks(400, distance=1e-6))
+    forget = _Training.forget_features
+
+    def stopping(self):
+        if self.asked == 250:
+            raise StoppedHereError
+        forget(self)
+
+    monkeypatch.setattr(_Training, "forget_features", stopping)
+    with pytest.raises(StoppedHereError):
+        machine.fit(X[:620], y[:620], checkpoint=tmp_path)
+    monkeypatch.setattr(_Training, "forget_features", forget)
+    assert asked == [125, 250]
+    machine.fit(X[:620], y[:620], checkpoint=tmp_path)
+    assert asked[2:] == [250, 400]
+    # If fewer landmarks were better, as in a run with more time, they are taken again.
+    for path in tmp_path.glob("doubling-*.bin"):
+        checkpoints.write_checked(path, *_Earlier(250, 400, 1e-9).state())
+    del asked[:]
+    machine.fit(X[:620], y[:620], checkpoint=tmp_path)
+    assert asked == [400, 250]
+    assert machine.support_.size <= 250
+
+
+def test_the_size_of_cells_is_chosen_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.approximate.cells.chosen_size", lambda *_: (400, "because the pilot says so"))
+    SVC(approximation="cells").fit(X, y, checkpoint=tmp_path)
+    monkeypatch.setattr("mercer.approximate.cells.chosen_size", lambda *_: pytest.fail("a pilot"))
+    machine = SVC(approximation="cells").fit(X, y, checkpoint=tmp_path)
+    assert "because the pilot says so" in machine.approximation_.reason
+
+
+@pytest.mark.parametrize("name", ["landmarks", "novelty", "cells"])
+def test_damaged_states_of_approximations_are_not_used_and_said(name, tmp_path):
+    make, target = APPROXIMATE[name]
+    given = (X[:600],) if target is None else (X[:600], target[:600])
+    plain = make().fit(*given, checkpoint=tmp_path)
+    for path in tmp_path.glob("*.bin"):
+        checkpoints.write_checked(path, {}, {"rows": np.full(60, -1), "beta": np.full(3, np.nan)})
+    with pytest.warns(UserWarning, match="is damaged and is not used"):
+        machine = make().fit(*given, checkpoint=tmp_path)
+    assert machine.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=2e-3)
+
+
+def test_a_checkpoint_of_another_approximation_is_refused(tmp_path):
+    a_fit(tmp_path, approximation=Landmarks(30))
+    with pytest.raises(CheckpointError, match=r"approximation was Landmarks\(n_landmarks=30, .* and is Cells"):
+        a_fit(tmp_path, approximation=Cells(100))

@@ -17,6 +17,7 @@ from mercer import RBF, SVC, SVR, Cells, KernelSearchCV, Landmarks, OneClassSVM
 from mercer.approximate import choice as choices
 from mercer.approximate.choice import Candidate, Choice, _Pilots
 from mercer.certificates import ApproximateCertificate
+from mercer.data.files import write_checked
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_the_comparison_prefers_exact_machines_and_then_landmarks(small):
     assert chosen((100, 999), (200, 9, 0.1, 0.0), memory_limit=99) == "landmarks"
 
 
-def test_exact_machines_are_chosen_without_a_pilot_where_nothing_else_is_possible(small, tmp_path):
+def test_exact_machines_are_chosen_without_a_pilot_where_nothing_else_is_possible(small):
     X, y, _ = rows()
     separable = np.where(X[:, 0] > 0.0, 1, 0)
     few = SVC(approximation="auto").fit(X[:300], y[:300])
@@ -151,8 +152,6 @@ def test_exact_machines_are_chosen_without_a_pilot_where_nothing_else_is_possibl
         assert text in machine.choice_.reason
         assert not machine.choice_.candidates
         assert not isinstance(machine.certificate_, ApproximateCertificate)
-    machine = SVC(approximation="auto").fit(X, y, checkpoint=tmp_path / "states")
-    assert "checkpoint" in machine.choice_.reason
     # An exact machine can change its rows.
     assert few.forget([0, 1]).certificate_.status is mercer.Status.OPTIMAL
     with pytest.raises(ValueError, match="approximation='auto'"):
@@ -260,3 +259,27 @@ def test_the_shell_fits_by_a_choice_and_says_why(tmp_path, monkeypatch, capsys):
     assert run(["fit", "table.csv", "--target", "kind", "--approximation", "auto", "--out", "a.mercer"]) == 0
     assert "chose the exact machine, because there are fewer than 20,000 rows" in capsys.readouterr().out
     assert run(["verify", "a.mercer", "table.csv"]) == 0
+
+
+@pytest.mark.parametrize("way", [None, Landmarks(30), Cells(cell_rows=100, overlap=0.2)])
+def test_a_fit_or_search_that_continues_does_not_choose_again(way, small, tmp_path, monkeypatch):
+    X, y, _ = rows(420)
+    compared = (Candidate(None, 9.5, 10, 0.2), Candidate(way, math.inf, 7, 0.1, -0.01, 0.02))
+    chooser = mercer.estimators._approximate
+    monkeypatch.setattr(chooser, "choose", lambda *_: Choice(way, "because the test asks for it", compared, 1.0))
+    machine = SVC(approximation="auto").fit(X, y, checkpoint=tmp_path / "fit")
+    search = KernelSearchCV(make_pipeline(StandardScaler(), SVC(approximation="auto")), C=[1.0, 10.0], cv=2, n_jobs=1)
+    search.fit(X, y, checkpoint=tmp_path / "search")
+    monkeypatch.setattr(chooser, "choose", lambda *_: pytest.fail("a pilot"))
+    again = clone(machine).fit(X, y, checkpoint=tmp_path / "fit")
+    assert again.choice_ == Choice(way, "because the test asks for it", compared, 0.0)
+    assert again.certificate_.primal == pytest.approx(machine.certificate_.primal, rel=2e-3)
+    more = clone(search).fit(X, y, checkpoint=tmp_path / "search")
+    assert "the checkpoint had the results of settings" in more.reason_
+    assert "because the test asks for it" in more.reason_
+    assert more.best_params_ == search.best_params_
+    for path in (tmp_path / "fit").glob("choice-*.bin"):
+        write_checked(path, {"way": ["cells", {"cell_rows": -1}], "reason": "", "candidates": []}, {})
+    monkeypatch.setattr(chooser, "choose", lambda *_: Choice(None, "because it is chosen again"))
+    with pytest.warns(UserWarning, match=r"choice-\d+.bin is damaged and is not used"):
+        assert "again" in machine.fit(X, y, checkpoint=tmp_path / "fit").choice_.reason

@@ -28,8 +28,10 @@ from mercer.multiclass.pairs import class_pairs
 from mercer.multiclass.training import Machines, Tasks, make_tasks
 from mercer.problems import Problems
 from mercer.solvers import Control, Interruption, solve_each
+from mercer.solvers.dual.states import PointsOf
 from mercer.specs import ForSVC
 
+_ONE_STATE = 8000  # rows of a cell up to which it is written when it is finished; larger ones write points on the way
 _COARSE_ROWS = 256  # rows of the machine of a cell for which no time was left; they take about a millisecond
 
 
@@ -162,9 +164,9 @@ def train_cell(task: Task, positions: IndexArray, is_home: np.ndarray, control: 
     """
     local = _LocalTask.of(task, positions)
     if control.interruption.requested or control.limits.max_seconds == 0.0:
-        solutions = local.coarse(control)
+        solutions = local.coarse(replace(control, checkpoint=None))
     else:
-        solutions = local.solve(control)
+        solutions = local.solve_or_load(control)
     support, coefficients = local.support(solutions)
     codes = (task.targets if task.n_classes else np.zeros(task.n))[positions].astype(np.int64)
     return CellMachine(
@@ -257,6 +259,19 @@ class _LocalTask:
             control=control,
             starts=starts,
         )
+
+    def solve_or_load(self, control: Control) -> Solutions:
+        """Solve the problems, from the points in the checkpoint if there are any."""
+        if control.checkpoint is None or self.n > _ONE_STATE:
+            return self.solve(control)
+        ends = np.cumsum([problem.n for problem in self.problems])
+        points = PointsOf(control.checkpoint, 0, int(ends[-1]))
+        reached = points.load()
+        starts = None if reached is None else np.split(reached, ends[:-1])
+        solutions = self.solve(replace(control, checkpoint=None), starts)
+        if reached is None and not {one.status for one in solutions} & {Status.TIME_LIMIT, Status.INTERRUPTED}:
+            points.store(np.concatenate([one.beta for one in solutions]))
+        return solutions
 
     def coarse(self, control: Control) -> Solutions:
         """Return solutions for a few of the rows, certified in the problems of all rows of the cell."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,8 @@ from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data import Data
 from mercer.data.arguments import check_number, check_whole
+from mercer.data.files import DamagedFileError, read_checked
+from mercer.data.files.checkpoint import digest_of
 from mercer.gram import DEFAULT_MEMORY_LIMIT, n_threads
 from mercer.kernels import Kernel
 from mercer.solvers import Control, Interruption, Progress
@@ -160,11 +163,18 @@ class CellsTraining:
         )
 
     def choose_size(self) -> tuple[int, str]:
-        """Return the number of rows of a cell by a pilot, and why."""
+        """Return the number of rows of a cell by a pilot, and why; from the checkpoint if it was chosen before."""
+        checkpoint = self.control.checkpoint
+        before = None if checkpoint is None else checkpoint.load("size", _read_size)
+        if before is not None:
+            return before
         try:
-            return chosen_size(self.task, self.way.overlap, self.monitor.left(), self.monitor.raise_if_stopped)
+            size, why = chosen_size(self.task, self.way.overlap, self.monitor.left(), self.monitor.raise_if_stopped)
         except StopWork:
             return LEAST_CELL, "the smallest that is chosen, because no time was left for a pilot"
+        if checkpoint is not None:
+            checkpoint.store("size", lambda: ({"size": size, "why": why}, {}))
+        return size, why
 
     def grown(self, size: int) -> tuple[MedianTree, list[Cell]]:
         """Grow the tree; if the time is over, the cells that there are by then are cut no further."""
@@ -186,15 +196,15 @@ class CellsTraining:
     def trained(self, parts: list[Cell]) -> list[CellMachine]:
         """Train the machines of the cells, the largest first."""
         if len(parts) == 1:
-            return [train_cell(self.task, *parts[0], self.monitor.left())]
+            return [train_cell(self.task, *parts[0], self.monitor.left().in_part("cell"))]
         limit = DEFAULT_MEMORY_LIMIT if self.task.memory_limit is None else self.task.memory_limit
         at_once = self.at_once(parts)
         task = replace(self.task, memory_limit=limit // _AT_ONCE, n_jobs=max(1, self.threads // at_once))
         stop = Interruption(self.control.interruption)
 
         def train(part: Cell) -> CellMachine:
-            left = self.monitor.left()
-            return train_cell(task, *part, Control(left.limits, None, Interruption(stop)))
+            left = self.monitor.left().in_part(f"cell-{digest_of(part.rows)}")
+            return train_cell(task, *part, Control(left.limits, None, Interruption(stop), left.checkpoint))
 
         pool = ThreadPoolExecutor(at_once, "mercer-cell")
         try:
@@ -240,6 +250,14 @@ class CellsTraining:
             return list(evidence.distances(check=self.monitor.raise_if_stopped))
         except StopWork:
             return []
+
+
+def _read_size(path: Path) -> tuple[int, str]:
+    header, _ = read_checked(path)
+    size, why = header.get("size"), header.get("why")
+    if type(size) is not int or size < 1 or not isinstance(why, str):
+        raise DamagedFileError("its header has no size of cells")
+    return size, why
 
 
 def described(sizes: list[int]) -> str:

@@ -134,7 +134,7 @@ def choose(task: Task, control: Control) -> Choice:
     if task.kernel.takes_values:
         return Choice(None, "because kernel values are given")
     with control.interruption:
-        return _Pilots(task, control).chosen()
+        return _Pilots(task, replace(control, checkpoint=None)).chosen()
 
 
 class _Pilots:

@@ -32,6 +32,6 @@ def values_without_folds(
     for place, fold in enumerate(several):
         check()
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        machine = way.train(task.of_rows(outside), control(len(several) - place))
+        machine = way.train(task.of_rows(outside), control(len(several) - place).in_part(f"fold-{fold}"))
         values[inside] = machine.values(task.data.rows(task.rows[inside]), task.n_jobs)
     return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from mercer.certificates.approximation import ApproximateCertificate, Distance, 
 from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_count, check_number
+from mercer.data.files import DamagedFileError, State, read_checked
 from mercer.geometry.landmarks import pivoted_cholesky
 from mercer.gram import Gram
 from mercer.gram.rows.table_rows import LinearRows
@@ -119,9 +121,21 @@ class Landmarks(Way):
 
     def doubled(self, training: Any, first: int = _FIRST) -> Expansion:
         """Return the machine of a training with enough landmarks: more and more of them if a distance is asked for."""
-        best: Expansion = training.trained(min(self.n_landmarks, training.n if self.distance is None else first))
-        while self.distance is not None and (larger := self._next(best, training)):
+        if self.distance is None:
+            machine: Expansion = training.trained(min(self.n_landmarks, training.n))
+            return machine
+        checkpoint = training.monitor.control.checkpoint
+        earlier = None if checkpoint is None else checkpoint.load("doubling", _Earlier.read)
+        first = min(self.n_landmarks, first if earlier is None else earlier.following)
+        best: Expansion = training.trained(first)
+        if earlier is not None and earlier.distance < _distance(best):
             training.forget_features()
+            best = training.trained(earlier.n_landmarks)
+            training.asked = first
+        while larger := self._next(best, training):
+            training.forget_features()
+            if checkpoint is not None:
+                checkpoint.store("doubling", _Earlier(best.rows.size, larger, _distance(best)).state)
             other = training.trained(larger)
             best = min(best, other, key=_distance)
         return best
@@ -209,6 +223,30 @@ class _Solved(NamedTuple):
         return cls(*problem.split(solution.w), beta, solution.certificate, solution.reason)
 
 
+class _Earlier(NamedTuple):
+    """The best machine so far of a fit that doubles its landmarks: their number, that of the next one, its distance."""
+
+    n_landmarks: int
+    following: int
+    distance: float
+
+    def state(self) -> State:
+        """Return it as a header and arrays."""
+        return {}, {"sizes": np.array(self[:2], dtype=np.int64), "distance": np.array([self.distance])}
+
+    @classmethod
+    def read(cls, path: Path) -> _Earlier:
+        """Return what is in a file."""
+        _, arrays = read_checked(path)
+        try:
+            (n_landmarks, following), (distance,) = arrays["sizes"].tolist(), arrays["distance"].tolist()
+        except (KeyError, ValueError) as error:
+            raise DamagedFileError("its numbers are not those of landmarks") from error
+        if not (0 < n_landmarks < following and distance > 0.0):
+            raise DamagedFileError("its numbers are not those of landmarks")
+        return cls(n_landmarks, following, float(distance))
+
+
 class _Training:
     """The training of machines with more and more landmarks on one Gram matrix.
 
@@ -244,7 +282,7 @@ class _Training:
         """Return the machine with so many landmarks, or fewer if the time is too short."""
         began, self.asked = self.monitor.seconds, n_landmarks
         if n_landmarks not in self.shared:
-            drawn = draw(self.gram, self.way, self.monitor, n_landmarks)
+            drawn = self._drawn(n_landmarks)
             self.shared[DRAW_SECONDS] = self.monitor.seconds - began
             basis, table, note = self._features(drawn)
             if not self.monitor.is_stopped():
@@ -288,6 +326,27 @@ class _Training:
             self._sparse(duals),
         )
 
+    def _drawn(self, n_landmarks: int) -> IndexArray:
+        """Return the positions of so many landmarks, from the checkpoint if they were drawn before."""
+        checkpoint, name = self.monitor.control.checkpoint, f"landmarks-{n_landmarks}"
+
+        def read(path: Path) -> IndexArray:
+            _, arrays = read_checked(path)
+            rows = arrays.get("rows", np.empty(0))
+            is_valid = rows.dtype == np.int64 and rows.ndim == 1 and 0 < rows.size <= n_landmarks
+            if not is_valid or rows.min() < 0 or rows.max() >= self.gram.n or np.unique(rows).size < rows.size:
+                raise DamagedFileError("its numbers are not landmarks of these rows")
+            return rows.copy()
+
+        before = None if checkpoint is None else checkpoint.load(name, read)
+        if before is not None:
+            return before
+        drawn = draw(self.gram, self.way, self.monitor, n_landmarks)
+        is_complete = self.limits.max_seconds is None or drawn.size == min(n_landmarks, self.gram.n)
+        if checkpoint is not None and is_complete and not self.monitor.is_stopped():
+            checkpoint.store(name, lambda: ({}, {"rows": drawn.astype(np.int64)}))
+        return drawn
+
     def _improved(self, duals: list[FloatArray]) -> list[FloatArray]:
         """Return dual coefficients with a larger objective in the exact problem, by some steps of its solver."""
         if self.only_features_count:
@@ -302,7 +361,7 @@ class _Training:
             left = self.monitor.left()
             n_steps = max(_FEWEST_STEPS, n_used)
             most = n_steps if left.limits.max_iter < 0 else min(n_steps, left.limits.max_iter)
-            control = left.with_limits(replace(left.limits, max_iter=most))
+            control = replace(left, limits=replace(left.limits, max_iter=most), checkpoint=None)
             solution = solve(one.problem, gram, control=control, start=feasible_point(one.problem, dual))
             improved.append(one.problem.coefficients(solution.beta))
         return improved
@@ -344,14 +403,15 @@ class _Training:
         """The nu of a one-class machine; 0 for others."""
         return self.task.spec.nu if isinstance(self.task.spec, ForOneClassSVM) else 0.0
 
-    def _control(self) -> Control:
-        """Return the control of the linear problems, with the time that is left."""
+    def _control(self, table: Features) -> Control:
+        """Return the control of the linear problems on these features, with the time that is left."""
         limits = replace(self.limits, tol_gap=self._tol_gap())
-        return self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
+        left = self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
+        return left.in_part(f"features-{table.shape[1]}")
 
     def _solved_one_class(self, table: Features) -> _Solved:
         """Solve the problem of a one-class machine on the features; its bias follows from the decision values."""
-        task, control = self.task, self._control()
+        task, control = self.task, self._control(table)
         one = solve_one_class(table, task.weights, self._nu, control, self._tol_gap(), task.n_jobs)
         return _Solved(one.w, 0.0, one.beta, one.certificate, "Hinge losses at several levels rho lead to it.")
 
@@ -363,7 +423,7 @@ class _Training:
             solved, solutions = list[_Solved](), list[LinearSolution]()
             for number, one in enumerate(self.machines):
                 problem = self._problem(table[one.rows], one.targets > 0.0, one.weights, 1)
-                left = self._control()
+                left = self._control(table).in_part(f"pair-{number}")
                 if left.limits.max_seconds is not None:
                     share = left.limits.max_seconds / (len(self.machines) - number)
                     left = left.with_limits(replace(left.limits, max_seconds=share))
@@ -377,7 +437,7 @@ class _Training:
         problems = [
             replace(self._problem(table[:0], task.targets[:0], task.weights[:0], k), rows=shared) for k in classes
         ]
-        self.shared[key] = solutions = solve_each(problems, self._control(), starts=starts, n_jobs=task.n_jobs)
+        self.shared[key] = solutions = solve_each(problems, self._control(table), starts=starts, n_jobs=task.n_jobs)
         return [_Solved.of(*pair) for pair in zip(problems, solutions, strict=True)]
 
     def _rows(self, table: Features) -> TableRows:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.approximation import level_of
 from mercer.certificates.certificate import Certificate, relative_gap
 from mercer.certificates.status import Status
+from mercer.data.files import DamagedFileError, State, read_checked
 from mercer.gram.rows.sweeps import times, transposed_times
 from mercer.solvers import Control
 from mercer.solvers.rows import Bias, Hinge, LinearPoint, LinearProblem, TableRows, solve_each
@@ -31,6 +34,18 @@ class OneClass(NamedTuple):
     w: FloatArray
     beta: FloatArray
     certificate: Certificate
+
+
+def _state_of(level: float) -> State:
+    return {}, {"level": np.array([level])}
+
+
+def _read_level(path: Path) -> float:
+    _, arrays = read_checked(path)
+    levels = arrays.get("level", np.empty(0))
+    if levels.shape != (1,) or not _LEAST < levels[0] < np.inf:
+        raise DamagedFileError("its number is not a level")
+    return float(levels[0])
 
 
 class _End(NamedTuple):
@@ -61,11 +76,15 @@ def solve_one_class(
     high = all_rows = _End(np.inf, weights, float(weights.sum()), w / nu)
     level = max(level_of(times(table, 0.0, w, n_jobs), weights, nu), 1e-3 * float(w @ w) / needed)
     level = level if level > _LEAST else 1.0  # all features are 0, and so is the objective
+    reached = None if control.checkpoint is None else control.checkpoint.load("level", _read_level)
+    level = level if reached is None else reached
     best_w, best, point, lower, gap = np.zeros_like(w), 0.0, beta, -0.5 * float(w @ w), np.inf  # f = 0 and rho = 0
     small, repeated = _SMALL * tol_gap * abs(lower), 0
     start: LinearPoint | None = None
     inner_gap, n_iter, status = _FINER * tol_gap, 0, Status.STALLED
     for _ in range(_MOST_LEVELS):
+        if control.checkpoint is not None:
+            control.checkpoint.pend("level", partial(_state_of, level))
         problem = LinearProblem(rows, Hinge(), C=1.0 / level, bias=Bias.NONE, positive=1)
         left = control.after(time.perf_counter() - began, n_iter)
         (solution,) = solve_each(

@@ -31,6 +31,7 @@ from mercer.approximate import (
     way_of,
 )
 from mercer.approximate.choice import FEWEST_ROWS
+from mercer.approximate.stored_choice import load_choice, store_choice
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
 from mercer.cluster import by_blocks
@@ -129,12 +130,17 @@ class Approximates(DualMachine):
         why = self._why_exact(machine_spec, _num_samples(X))
         if why:
             return Choice(None, f"because {why}")
+        before = load_choice(control.checkpoint)
+        if before is not None:
+            return before
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit reads the rows again
             task = self._training_task(machine_spec, X, y, sample_weight)
         read = time.perf_counter() - began
         choice = choose(task, control.after(read, 0))
+        if not control.interruption.requested:
+            store_choice(control.checkpoint, choice)
         return replace(choice, seconds=choice.seconds + read)
 
     def _why_exact(self, machine_spec: QuadraticSpec, n_rows: int) -> str:
@@ -143,7 +149,6 @@ class Approximates(DualMachine):
             f"there are fewer than {FEWEST_ROWS:,} rows": n_rows < FEWEST_ROWS,
             "kernel values are given": self._takes_values(),
             "C is infinite": not math.isfinite(machine_spec.C),
-            "a checkpoint belongs to an exact machine": self._checkpoint is not None,
             "warm_start goes on from an exact solution": bool(self.warm_start),
         }
         return next((text for text, is_so in reasons.items() if is_so), "")
@@ -174,11 +179,6 @@ class Approximates(DualMachine):
         if not math.isfinite(task.spec.C):
             raise ValueError(
                 "an approximate machine needs a finite C, got C = inf: set a finite C or approximation=None."
-            )
-        if control.checkpoint is not None:
-            raise ValueError(
-                "checkpoint= is for exact machines: an approximate one has no state that continues. Leave checkpoint "
-                "out, or set approximation=None."
             )
         return self._store_approximate(way, way.train(task, control, self._shared), task.kernel, task.data.shape)
 

@@ -157,12 +157,13 @@ class Iterated:
         return Control(self._limits(), self._listener(), Interruption(self._search), self._checkpoint)
 
     @contextmanager
-    def _checkpointed(self, folder: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[None]:
+    def _checkpointed(self, folder: Any, X: Any, y: Any, sample_weight: Any, *, inside: str = "") -> Iterator[None]:
         """Have the fit write the points that it reaches into a folder, and continue from those in it."""
         if folder is None:
             yield
             return
-        with Checkpoint.opened(folder, partial(about_fit, self, X, y, sample_weight)) as self._checkpoint:
+        about = partial(about_fit, self, X, y, sample_weight)
+        with Checkpoint.opened(folder, about, inside=inside) as self._checkpoint:
             try:
                 yield
             finally:

@@ -94,7 +94,7 @@ def _refuse_what_needs_rows(machine: Any, way: Way, spec: QuadraticSpec) -> None
     if not np.isfinite(spec.C):
         raise ValueError(f"an approximate machine needs a finite C, got C = inf: set a finite C, {remedy}.")
     if machine._checkpoint is not None:
-        raise ValueError("checkpoint= is for exact machines, and for linear ones: leave it out.")
+        raise ValueError(f"checkpoint= of an approximation needs the rows in memory: leave it out, {remedy}.")
     if getattr(machine, "probability", False):
         raise ValueError(f"probability=True calibrates on rows in memory: set probability=False, {remedy}.")
     if isinstance(spec, ForOneClassSVM) and isinstance(way, Landmarks):

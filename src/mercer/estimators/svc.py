@@ -325,6 +325,7 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
             Folder where the solver writes the point that it has reached, every few seconds. If the process is killed,
             the same call continues from there. The certificate is computed again from the data. A folder that belongs
             to other data, other parameters or another version is refused. It is kept after the fit: delete it then.
+            With an `approximation`, the choice, the landmarks, and the finished cells are in it, too.
 
         Returns
         -------

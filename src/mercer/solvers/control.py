@@ -54,6 +54,10 @@ class Control:
         """Return the control with the limits that remain after this time and these steps."""
         return self.with_limits(self.limits.after(seconds, n_iter))
 
+    def in_part(self, name: str) -> Control:
+        """Return the control of a part of the work, whose states in the checkpoint do not mix with those of others."""
+        return self if self.checkpoint is None else replace(self, checkpoint=self.checkpoint.part(name))
+
     def out_of_time(self, began: float) -> Status | None:
         """Return the status that ends work begun at `began` (of `time.perf_counter`); None if the work may continue."""
         if self.interruption.requested:

@@ -296,10 +296,12 @@ class _Several:
         problem, earlier = self.problems[number], self.unfinished.get(number)
         control = self.control.for_machine(number, len(self.problems))
         gram = _view(self.gram, self.parts, self.pairs[number].tolist())
+        saved = PointsOf(control.checkpoint, number, problem.n)
+        reached = saved.load()
+        if reached is not None:  # from this start or a worse one
+            start, before = reached, None
         solver, reason = select_solver(problem, gram, before, by_products=earlier is None)
         control = control.after(self.monitor.seconds, 0 if earlier is None else earlier.n_iter)
-        saved = PointsOf(control.checkpoint, number, problem.n)
-        start = saved.load() if start is None else start
         start = start if earlier is None or _is_worse_than_zero(earlier, problem) else earlier.beta
         if isinstance(solver, HardMargin):
             solution = solver.solve(problem, gram, reason, control=control, start=start)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,7 +33,9 @@ _SHARE = 0.1  # largest share of the time that is spent on checkpoints
 _LEAST_WORK = 0.5  # seconds of work that are worth a write
 _FORMAT = 1
 _ABOUT, _LOCK = "about.json", "lock"
-_OWN = re.compile(r"about\.json|lock|[a-z_]+(?:-\d+)*\.bin|fit|best-[0-9a-f]+|\.mercer-[0-9a-f]+-[0-9a-f]+\.part")
+_OWN = re.compile(
+    r"about\.json|lock|[a-z_]+(?:-[0-9a-z_]+)*\.bin|fit|choice|best-[0-9a-f]+|\.mercer-[0-9a-f]+-[0-9a-f]+\.part"
+)
 _MOST_BYTES = 16 << 20  # bytes of about.json that are read
 _LONG = 1000  # characters; longer texts of parameters are compared by a hash
 
@@ -109,7 +113,7 @@ class Pace:
 
 
 class Checkpoint:
-    """The states of some work in a folder that this process has locked.
+    """The states of some work in a folder that this process has locked. Several threads may write them.
 
     Parameters
     ----------
@@ -120,12 +124,19 @@ class Checkpoint:
         self.folder, self.pace = folder, Pace()
         self._states = Generations(folder, option="checkpoint")
         self._pending: dict[str, Callable[[], State]] = {}
-        self._warned = False
+        self._failures: list[OSError] = []
+        self._lock, self._prefix = threading.RLock(), ""
+
+    def part(self, name: str) -> Checkpoint:
+        """Return the same checkpoint for a part of the work, whose names of states do not mix with those of others."""
+        part = copy(self)
+        part._prefix = f"{self._prefix}{name}-"
+        return part
 
     @classmethod
     @contextmanager
     def opened(
-        cls, folder: str | os.PathLike[str] | None, about: Callable[[], Mapping[str, Any]]
+        cls, folder: str | os.PathLike[str] | None, about: Callable[[], Mapping[str, Any]], *, inside: str = ""
     ) -> Iterator[Checkpoint | None]:
         """Lock a folder for the time of the work, and check that its states belong to it; None without a folder.
 
@@ -135,6 +146,8 @@ class Checkpoint:
             It is made if it does not exist.
         about : callable
             Returns JSON values: all that decides the result. They are compared with those in the folder.
+        inside : str, optional
+            Name of a folder in it that holds the states of this work, because others are there, too.
 
         Raises
         ------
@@ -154,8 +167,10 @@ class Checkpoint:
         path = Path(folder)
         if path.exists() and not path.is_dir():
             raise CheckpointError(f"checkpoint={str(path)!r} is a file, and a folder is needed: name another one.")
-        path.mkdir(parents=True, exist_ok=True)
-        _refuse_other_files(path)
+        for place in (path, path / inside) if inside else (path,):
+            place.mkdir(parents=True, exist_ok=True)
+            _refuse_other_files(place)
+        path /= inside
         try:
             with locked(path / _LOCK, option="checkpoint"):
                 _check_about(path, {"format": _FORMAT, "version": __version__, **about()})
@@ -181,7 +196,7 @@ class Checkpoint:
         UserWarning
             If a file is damaged; an older state is then used, or none.
         """
-        for path in self._states.newest_first(name):
+        for path in self._states.newest_first(self._prefix + name):
             try:
                 return read(path)
             except (DamagedFileError, OSError) as error:
@@ -201,13 +216,15 @@ class Checkpoint:
 
         def save(state: Callable[[], State]) -> None:
             if self.pace.is_due:
-                self._save(name, state)
+                self.pend(name, state)
+                self.write()
 
         return save
 
     def pend(self, name: str, state: Callable[[], State]) -> None:
         """Have the next :meth:`write` write this state."""
-        self._pending[name] = state
+        with self._lock:
+            self._pending[self._prefix + name] = state
 
     def store(self, name: str, state: Callable[[], State]) -> None:
         """Write the last state of this name. Those that took less than half a second wait for others."""
@@ -217,22 +234,29 @@ class Checkpoint:
 
     def write(self) -> None:
         """Write the states that `store` has not written yet."""
-        for name, state in self._pending.items():
-            self._save(name, state)
-        self._pending.clear()
+        with self._lock, self.pace.writing():
+            while self._pending:
+                self._save(*self._pending.popitem())
+
+    def clear(self) -> None:
+        """Remove the states of this part of the work."""
+        with self._lock:
+            for name in [name for name in self._pending if name.startswith(self._prefix)]:
+                del self._pending[name]
+            for path in self.folder.glob(f"{self._prefix}*.bin"):
+                path.unlink(missing_ok=True)
 
     def _save(self, name: str, state: Callable[[], State]) -> None:
-        with self.pace.writing():
-            try:
-                self._states.save(name, *state())
-            except OSError as error:
-                if not self._warned:
-                    self._warned = True
-                    warn_user(
-                        f"a checkpoint could not be written: {error}. The work goes on without; the last complete one "
-                        "stays.",
-                        UserWarning,
-                    )
+        try:
+            self._states.save(name, *state())
+        except OSError as error:
+            if not self._failures:
+                warn_user(
+                    f"a checkpoint could not be written: {error}. The work goes on without; the last complete one "
+                    "stays.",
+                    UserWarning,
+                )
+            self._failures.append(error)
 
 
 def text_of(value: Any) -> str:

@@ -343,7 +343,8 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
             asked = copy(self).set_params(**default_axes(self, X, y)).fit(X, y, checkpoint=checkpoint, **params)
             self.__dict__.update({name: value for name, value in vars(asked).items() if name.endswith("_")})
             return self
-        decided, choice = with_choice(self.estimator, X, y, params.get("sample_weight"))
+        weights = params.get("sample_weight")
+        decided, choice = with_choice(self.estimator, X, y, weights, checkpoint=checkpoint)
         if choice is not None:
             searched = copy(self).set_params(estimator=decided).fit(X, y, checkpoint=checkpoint, **params)
             self.__dict__.update({name: value for name, value in vars(searched).items() if name.endswith("_")})
@@ -408,8 +409,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
         best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
         fit_params = routed.estimator.fit | _groups_of_probabilities(best, params.get("groups"))
         machine = machine_of(best)
-        is_exact = getattr(machine, "approximation", None) is None
-        if states is not None and is_exact and has_fit_parameter(machine, "checkpoint"):
+        if states is not None and has_fit_parameter(machine, "checkpoint"):
             fit_params |= {
                 f"{path_of(best)}checkpoint": states.folder / f"best-{digest_of(text_of(self.best_params_))}"
             }

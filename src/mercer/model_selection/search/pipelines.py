@@ -53,10 +53,13 @@ def remembers(estimator: Any) -> bool:
     return more or any(remembers(step) for _, step in estimator.steps)
 
 
-def with_choice(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Choice | None]:
+def with_choice(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None
+) -> tuple[Any, Choice | None]:
     """Return the estimator with what ``approximation="auto"`` chooses on these rows, and the choice; None without it.
 
-    The steps before the machine of a pipeline are fitted to all rows.
+    The steps before the machine of a pipeline are fitted to all rows. The choice is in a folder of its own in the
+    folder `checkpoint`, because the states of a search belong to what was chosen.
     """
     machine = machine_of(estimator)
     if not isinstance(machine, Approximates) or not machine._is_auto:
@@ -66,5 +69,8 @@ def with_choice(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tu
         if len(one.steps) > 1:
             rows = clone(one[:-1]).fit_transform(rows, y)
         one = one.steps[-1][1]
-    choice = clone(machine)._choose(rows, "no_validation" if y is None else y, sample_weight)
+    given = rows, "no_validation" if y is None else y, sample_weight
+    chooser = clone(machine)
+    with chooser._checkpointed(checkpoint, *given, inside="choice"):
+        choice = chooser._choose(*given)
     return clone(estimator).set_params(**{f"{path_of(estimator)}approximation": choice.way}), choice
