@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer
-from mercer import LinearSVC, LinearSVR, LogisticRegression
+from mercer import SVC, LinearSVC, LinearSVR, LogisticRegression
 from mercer.certificates.linear import LinearEvidence
 from mercer.gram.places import place_of
 from mercer.gram.rows import DeviceTable, TableRows, sweeps
@@ -187,8 +187,30 @@ def test_what_reads_all_rows_asks_for_the_host(tmp_path):
     with pytest.raises(ValueError, match="checkpoint= reads all rows on the host"):
         LinearSVC().fit(away(X), y, checkpoint=tmp_path / "folder")
     for call in (
-        lambda: mercer.leave_one_out(LinearSVC(), away(X), y),
+        lambda: mercer.leave_one_out(SVC(), away(X), y),
+        lambda: mercer.leave_one_out(LinearSVC(), away(X), y, cluster="tcp://127.0.0.1:1"),
         lambda: mercer.KernelSearchCV(LinearSVC()).fit(away(X), y),
     ):
         with pytest.raises(TypeError, match=r"computes on the host.*give mercer\.to_host"):
             call()
+
+
+LEFT_OUT = {
+    "squared hinge": (LinearSVC(), X[::2], y[::2]),
+    "hinge": (LinearSVC(loss="hinge", C=0.1, bias="free"), X[::8], (y > 0)[::8]),
+    "squared tube": (LinearSVR(loss="squared_epsilon_insensitive", epsilon=0.1), X, T),
+    "logistic": (LogisticRegression(), X[::8], (y > 0)[::8]),
+}
+
+
+@pytest.mark.parametrize("put", PLACES)
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_leave_one_out_on_a_device_is_that_on_the_host(name, put, monkeypatch):
+    monkeypatch.setattr("mercer.estimators._validation.is_on_host", lambda array: False)  # of torch's, some are
+    machine, rows, target = LEFT_OUT[name]
+    weights, array = np.linspace(0.0, 2.0, len(rows)), put(rows)
+    expected = mercer.leave_one_out(machine, rows, target, weights)
+    result = mercer.leave_one_out(machine, array, put(1.0 * target), put(weights))
+    np.testing.assert_array_equal(result.rule, expected.rule)
+    np.testing.assert_allclose(result.raw, expected.raw, atol=2e-4 * np.abs(expected.raw).max())
+    assert result.error == pytest.approx(expected.error, rel=1e-3)

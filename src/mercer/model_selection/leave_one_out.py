@@ -25,8 +25,9 @@ from mercer.data.result import Result
 from mercer.data.user_warnings import warn_user
 from mercer.estimators import LinearSVC, LogisticRegression
 from mercer.estimators._base import about_fit
+from mercer.estimators._device_training import host_targets
 from mercer.estimators._linear_training import TrainedLinearMachine
-from mercer.estimators._validation import refuse_device
+from mercer.estimators._validation import is_on_device, refuse_device
 from mercer.gram import Gram
 from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.linear_leave_one_out import linear_left_out
@@ -180,6 +181,7 @@ def leave_one_out(
         An SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC, LeastSquaresClassifier, LinearSVC,
         LinearSVR or LogisticRegression. It is cloned and fitted to all rows; itself it is not changed.
     X : array-like, sparse matrix or dataframe of shape (n, p), or what the kernel takes
+        Linear machines also take an array on a device, where copies of rows are not looked for.
     y : array-like of shape (n,), optional
         None for novelty detectors.
     sample_weight : array-like of shape (n,), optional
@@ -273,8 +275,11 @@ def leave_one_out(
     check_choice("what", what, ("values", "errors"))
     check_seconds(max_seconds)
     check_callback(callback)
-    refuse_device(estimator, X, "leave_one_out")
-    warn_of_copies(X)
+    if cluster is None and is_on_device(X) and isinstance(estimator, TrainedLinearMachine):
+        y, sample_weight = host_targets(X, y, sample_weight, checkpoint)
+    else:
+        refuse_device(estimator, X, "leave_one_out" if cluster is None else "leave_one_out(cluster=...)")
+        warn_of_copies(X)
     limits: dict[str, Any] = {"max_seconds": max_seconds, "verbose": verbose, "callback": callback}
     with ExitStack() as stack:
         workers = None if cluster is None else stack.enter_context(workers_of(cluster))

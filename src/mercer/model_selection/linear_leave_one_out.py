@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import solve_triangular
 
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.cluster import Workers, while_wanted
 from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
+from mercer.data.lazy import lazy_property
 from mercer.gram.factorisation import cholesky
+from mercer.gram.rows import DeviceRows
 from mercer.gram.rows.sweeps import add_gram, times
 from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.loop import drive
@@ -30,6 +32,7 @@ _OPEN = "unknown"  # the rule of a row whose value is not found yet
 _TOGETHER = 64  # rows whose values are found together
 _TASKS_PER_BLOCK = 8  # of refits on workers; a task that is lost with its worker is short
 _ONE_MORE_STEP = 1e-3  # factor of the gap with logistic loss: near the optimum a Newton step doubles the digits
+_MOST_VALUES = 1 << 22  # decision values of rows times machines without a row that are in memory together
 _LEFT = 1e-6  # of a curvature; what may remain of 1 - c h'H^-1 h before the formula loses its digits
 
 
@@ -63,7 +66,7 @@ def linear_left_out(
     Parameters
     ----------
     solutions : tuple of LinearSolution
-        Machines on the same rows in memory, solved to a small gap.
+        Machines on the same rows, in memory or on a device, solved to a small gap.
     monitor : PassMonitor
     tol_gap : float
         Relative gap of refits.
@@ -204,51 +207,35 @@ class _Rows:
         problem, part, constant = self._problem, self._part, self._problem.constant
         loss, y, charges = problem.loss, part.targets, part.charges
         curvature = loss.curvature(self._z, y, charges)
-        if self._factor is None or not rows.size:
+        if self._root is None or not rows.size:
             return
-        chosen = self._dense(rows) * self._scales
-        solved = cho_solve((self._factor.T, False), chosen.T)  # H^-1 x_i, (q, m)
-        leverage = curvature[rows] * np.einsum("ij,ji->i", chosen, solved)
-        remains = 1.0 - leverage
+        half = times(self._table[rows], constant, self._root)
+        remains = 1.0 - curvature[rows] * np.einsum("ij,ij->i", half, half)
         with np.errstate(divide="ignore", invalid="ignore"):
-            steps = (solved * (beta[rows] / remains)).T * self._scales  # w - w without the row
-        fine = (remains > _LEFT) & np.isfinite(steps).all(axis=1)
-        for place in np.flatnonzero(fine):
-            row = rows[place]
-            without = self._z - times(self._table, constant, steps[place])
-            changed = loss.curvature(without, y, charges) != curvature
-            changed[row] = False
-            if not changed.any():
-                self._raw[row], self._rule[row] = without[row], "closed form"
+            steps = (half * (beta[rows] / remains)[:, None]) @ self._root.T  # w - w without the row
+        fine = np.flatnonzero((remains > _LEFT) & np.isfinite(steps).all(axis=1))
+        height = max(1, _MOST_VALUES // y.size)
+        for some in (fine[first : first + height] for first in range(0, fine.size, height)):
+            without = self._z[:, None] - times(self._table, constant, steps[some].T)
+            for row, values in zip(rows[some], without.T, strict=True):
+                changed = loss.curvature(values, y, charges) != curvature
+                changed[row] = False
+                if not changed.any():
+                    self._raw[row], self._rule[row] = values[row], "closed form"
 
-    @property
-    def _scales(self) -> FloatArray:
-        return self._factored[1]
-
-    @property
-    def _factor(self) -> FloatArray | None:
-        return self._factored[0]
-
-    @property
-    def _factored(self) -> tuple[FloatArray | None, FloatArray]:
-        """The Cholesky factor of the second derivatives, and the factors that scale columns to length 1."""
-        if "_cached_factor" not in self.__dict__:
-            problem, part, q = self._problem, self._part, self._problem.n_columns
-            curvature = problem.loss.curvature(self._z, part.targets, part.charges)
-            second = np.zeros((q, q))
-            add_gram(self._table, problem.constant, curvature, np.ones(q), second)
-            second = np.triu(second) + np.triu(second, 1).T + np.diag(problem.counted)
-            scales = 1.0 / np.sqrt(np.maximum(np.diag(second), np.finfo(np.float64).tiny))
-            factor = second * scales * scales[:, None]
-            self._cached_factor = factor if cholesky(factor) else None, scales
-        return self._cached_factor
-
-    def _dense(self, rows: IndexArray) -> FloatArray:
-        """Return rows with the column of the bias, (m, q)."""
-        chosen = self._table[rows]
-        chosen = (chosen if isinstance(chosen, np.ndarray) else chosen.toarray()).astype(np.float64)
-        constant = self._problem.constant
-        return np.column_stack([chosen, np.full(rows.size, constant)]) if constant else chosen
+    @lazy_property
+    def _root(self) -> FloatArray | None:
+        """A matrix R with R R' = H^-1, (q, q), where H are the second derivatives; None if H is singular."""
+        problem, part, q = self._problem, self._part, self._problem.n_columns
+        curvature = problem.loss.curvature(self._z, part.targets, part.charges)
+        second = np.zeros((q, q))
+        add_gram(self._table, problem.constant, curvature, np.ones(q), second)
+        second = np.triu(second) + np.triu(second, 1).T + np.diag(problem.counted)
+        scales = 1.0 / np.sqrt(np.maximum(np.diag(second), np.finfo(np.float64).tiny))
+        factor = second * scales * scales[:, None]
+        if not cholesky(factor):
+            return None
+        return solve_triangular(factor, np.diag(scales), lower=True, check_finite=False).T
 
 
 class _Refitted(NamedTuple):
@@ -269,20 +256,21 @@ class _Refits(NamedTuple):
     def without(self, left_out: IndexArray, monitor: PassMonitor, n_jobs: int | None) -> _Refitted:
         """Return the values of rows by the machines that are fitted without each of them."""
         problem, rows = self.problem, self.problem.rows
-        assert isinstance(rows, TableRows)
+        assert isinstance(rows, TableRows | DeviceRows)
+        (block,) = rows.blocks()
         tol_gap = self.tol_gap * (_ONE_MORE_STEP if isinstance(problem.loss, Logistic) else 1.0)
         values, violation = np.zeros(left_out.size), 0.0
         for place, row in enumerate(left_out):
-            weights = rows.weights.copy()
+            weights = block.weights.copy()
             weights[row] = 0.0
-            without = replace(problem, rows=TableRows(rows.table, rows.labels, weights))
+            without = replace(problem, rows=rows.with_weights(weights))
             limits = Limits(tol=tol_gap, tol_gap=tol_gap, max_seconds=monitor.seconds_left)
             control = Control(limits, None, monitor.control.interruption)
             solution = solve(without, control, start=self.solution, n_jobs=n_jobs)
             if solution.certificate.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
                 monitor.raise_if_stopped()
             violation = max(violation, solution.certificate.relative_gap)
-            values[place] = times(rows.table[row : row + 1], problem.constant, solution.w)[0]
+            values[place] = times(block.table[row : row + 1], problem.constant, solution.w)[0]
         return _Refitted(left_out, values, violation)
 
 

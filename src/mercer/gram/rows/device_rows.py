@@ -41,6 +41,11 @@ class DeviceRows(LinearRows):
         """Return the table as one block."""
         yield self._block
 
+    def with_weights(self, weights: FloatArray) -> DeviceRows:
+        """Return the same rows with other weights."""
+        block = self._block
+        return DeviceRows(block.table, block.labels, weights, block.known_squares)
+
     def numbers(self) -> RowNumbers:
         """Return an array of zeros on the host, (n,)."""
         return np.zeros(self.n)

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.gram.places import Place, to_host
 
 _MOST_VALUES = 1 << 21  # values of a block of rows, 16 MiB in float64
@@ -37,8 +37,10 @@ class DeviceTable:
         self._array, self.place = array, place
         self.shape: tuple[int, int] = (int(array.shape[0]), int(array.shape[1]))
 
-    def __getitem__(self, rows: slice) -> DeviceTable:
-        """Return consecutive rows, on the device."""
+    def __getitem__(self, rows: slice | IndexArray) -> DeviceTable:
+        """Return consecutive rows, or a copy of the chosen rows, on the device."""
+        if not isinstance(rows, slice):
+            return DeviceTable(self.place.xp.take(self._array, self.place.put(rows), axis=0), self.place)
         first, end, _ = rows.indices(self.shape[0])
         return DeviceTable(self._array[first : max(first, end), :], self.place)
 

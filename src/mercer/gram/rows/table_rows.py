@@ -169,6 +169,10 @@ class TableRows(LinearRows):
         """Return an array of zeros, (n,)."""
         return np.zeros(self.n)
 
+    def with_weights(self, weights: FloatArray) -> TableRows:
+        """Return the same rows with other weights."""
+        return TableRows(self.table, self.labels, weights, self._block.known_squares)
+
     @lazy_property
     def columns(self) -> ColumnCopy:
         """A copy of the table by columns, which is made once."""
