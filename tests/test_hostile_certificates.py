@@ -7,6 +7,7 @@ from their textbook formulas, so that nothing is shared with the code under test
 from __future__ import annotations
 
 import warnings
+from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,9 +73,21 @@ def true_kernel(kernel: Any, A: Long, B: Long) -> Long:
         both = [np.sqrt(np.diag(true_kernel(kernel.kernel, side, side))) for side in (A, B)]
         return true_kernel(kernel.kernel, A, B) / np.outer(*both)
     if name == "Centered":  # centred on the training rows, which are both sides here
+        if type(kernel.kernel).__name__ in ("Linear", "Cosine"):
+            return _centred_products(A, unit_rows=type(kernel.kernel).__name__ == "Cosine")
         K = true_kernel(kernel.kernel, A, B)
         return K - K.mean(0) - K.mean(1)[:, None] + K.mean()
     return _of_differences(kernel, name, A[:, None, :] - B[None, :, :], A, B)
+
+
+def _centred_products(A: Long, *, unit_rows: bool) -> Long:
+    """Return centred inner products of rows. Those of far rows cancel in longdouble too, so they take 100 digits."""
+    with localcontext(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN):
+        rows = np.vectorize(Decimal, otypes=[object])(A.astype(np.float64))
+        if unit_rows:
+            rows = np.array([row / (sum(row * row).sqrt() or 1) for row in rows])
+        rows = rows - rows.sum(0) / len(rows)
+        return np.array([[np.longdouble(str(value)) for value in row] for row in rows @ rows.T])
 
 
 def _of_differences(kernel: Any, name: str, away: Long, A: Long, B: Long) -> Long:

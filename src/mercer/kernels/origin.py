@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mercer._typing import FloatArray
+from mercer.data import Data
 from mercer.kernels.algebra import OfOne, Scale, Shift, Sum
 from mercer.kernels.kernel import OPERATIONS, Kernel, Lowered
-from mercer.kernels.program import Op, Program
+from mercer.kernels.program import PASSES, Op, Program
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +40,15 @@ class OfPass(Lowered):
     def lower(self) -> Program:
         """Return the program."""
         return self.program
+
+    def magnitudes(self, A: Data) -> FloatArray:
+        """Return the rounding scale of a distance from a row to itself: that of features, if the rows have some.
+
+        Differences of the given rows are rounded once, relative to the distance. Features, such as rows of length 1,
+        were rounded before, relative to their own length.
+        """
+        reads_rows = all(view == 0.0 for op, view in self.program if op in PASSES)
+        return super().magnitudes(A) if reads_rows else self.kernel.magnitudes(A)
 
 
 def distance_of(kernel: Kernel) -> tuple[float, OfPass] | None:
