@@ -44,6 +44,10 @@ class _ScoresArrays:
         return float(kind.score(scored, X, y, sample_weight=sample_weight))
 
 
+DEFAULT_SCORES = (ClassifierMixin.score, RegressorMixin.score, _ScoresArrays.score)
+"""The functions that return the accuracy or R²; other functions belong to machines with a score of their own."""
+
+
 class _Predicted:
     """Stands for a machine, with its predictions for an array of another library, on the host."""
 

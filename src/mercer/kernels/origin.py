@@ -44,11 +44,11 @@ class OfPass(Lowered):
     def magnitudes(self, A: Data) -> FloatArray:
         """Return the rounding scale of a distance from a row to itself: that of features, if the rows have some.
 
-        Differences of the given rows are rounded once, relative to the distance. Features, such as rows of length 1,
-        were rounded before, relative to their own length.
+        Differences of rows, and of features that a user's function returns, are rounded once, relative to the distance.
+        Computed features, such as rows of length 1, were rounded before, relative to their own length.
         """
-        reads_rows = all(view == 0.0 for op, view in self.program if op in PASSES)
-        return super().magnitudes(A) if reads_rows else self.kernel.magnitudes(A)
+        is_computed = any(view not in (0.0, self.kernel) for op, view in self.program if op in PASSES)
+        return self.kernel.magnitudes(A) if is_computed else super().magnitudes(A)
 
 
 def distance_of(kernel: Kernel) -> tuple[float, OfPass] | None:

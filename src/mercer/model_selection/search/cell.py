@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.data.lazy import lazy_property
+from mercer.estimators._arrays import DEFAULT_SCORES
 
 if TYPE_CHECKING:
     from mercer.data import Data
@@ -128,7 +129,7 @@ class Cell(BaseEstimator):
 
 def _share_right(machine: Any, rows: Data, y: Any) -> float | None:
     """Return the accuracy without scikit-learn's checks of `y`; None if these checks might refuse `y`."""
-    if type(machine).score is not ClassifierMixin.score or not isinstance(y, np.ndarray):
+    if not is_classifier(machine) or type(machine).score not in DEFAULT_SCORES or not isinstance(y, np.ndarray):
         return None
     classes = machine.classes_
     if y.ndim != 1 or y.dtype != classes.dtype or y.dtype.kind not in "biufU":

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import studentized_range
-from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mercer._typing import BoolArray, FloatArray
 from mercer.data.arguments import check_choice
+from mercer.estimators._arrays import DEFAULT_SCORES
 from mercer.model_selection.search.pipelines import machine_of
 from mercer.model_selection.search.search_parameters import Search
 
@@ -90,7 +90,7 @@ def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float
     scorer = getattr(scorers, "_scorers", {}).get(metric, scorers)
     machine = machine_of(search.estimator)
     default_score = type(machine).score if search.scoring is None and hasattr(type(machine), "score") else None
-    largest = 1.0 if default_score in (ClassifierMixin.score, RegressorMixin.score) else largest_score(scorer)
+    largest = 1.0 if default_score in DEFAULT_SCORES else largest_score(scorer)
     if search.early_stopping == BOUND and largest is None:
         raise ValueError(
             f'early_stopping="bound" needs a score whose largest value is known, got scoring={search.scoring!r}: take '
