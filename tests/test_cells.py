@@ -26,7 +26,8 @@ from mercer import (
     save_model,
 )
 from mercer.approximate import CellsMachine, Task, way_of
-from mercer.approximate.cell_size import chosen_size
+from mercer.approximate.cell_machine import train_cell
+from mercer.approximate.cell_size import affordable, chosen_size
 from mercer.approximate.median_tree import grow, middle
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
@@ -36,6 +37,7 @@ from mercer.kernels.kernel import as_rows
 from mercer.model_selection.rows_learnt import sealed_rows_learnt
 from mercer.multiclass.training import class_scores, winners
 from mercer.solvers import Control
+from mercer.solvers.forecast import Pilot
 from mercer.specs import ForOneClassSVM, ForSVC, ForSVR
 from mercer.studies.models import verify
 
@@ -317,6 +319,54 @@ def test_the_pilot_keeps_cells_small_at_a_boundary_and_not_on_smooth_noise(monke
     assert "two cells would lose too much" in why
 
 
+def test_the_size_of_cells_is_limited_by_rows_and_by_time() -> None:
+    pilots = [Pilot(2000, 0.1, 1000), Pilot(8000, 1.6, 4000)]  # exponent 2
+
+    def chosen(size: int, left: float = np.inf) -> tuple[int, str]:
+        return affordable(1_000_000, size, 0.1, pilots, left)
+
+    assert chosen(62_500) == (62_500, "")
+    size, why = chosen(1_000_000)
+    assert size == 62_500  # times 1.1 ** 4 are 91,506 rows
+    assert "no machine is trained on more than 100,000 rows unless cell_rows asks for it" in why
+    seconds = [1e6, 4000.0, 1200.0, 1.0]  # 16 cells take 16 * 1.6 * (91,506 / 8,000) ** 2 = 3,350 seconds
+    assert [chosen(1_000_000, left)[0] for left in seconds] == [62_500, 31_250, 7813, 3907]
+    assert "larger ones not to end within max_seconds" in chosen(1_000_000, 1000.0)[1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_bound_that_costs_much_is_estimated_and_proved_when_asked(
+    n_classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = classes(600, n_classes)
+    task = task_of(X, y, ForSVC(C=2.0))
+    proved = trained(task, cell_rows=150)
+    monkeypatch.setattr("mercer.approximate.cells_evidence.PROVED_VALUES", 1e4)
+    machine = trained(task, cell_rows=150)
+    certificate, bound = machine.certificate, proved.certificate.exact_dual
+    assert certificate.exact_dual == -np.inf
+    assert 0.5 * bound < certificate.estimated_dual <= 1.02 * bound
+    assert "estimated from a sample and not proved" in certificate.distance_in_words
+    assert "certificate_.prove() computes a proved one" in machine.reason
+    assert certificate.prove().exact_dual == bound
+    assert certificate.verify().exact_dual == pytest.approx(bound, rel=1e-9)
+
+
+def test_every_cell_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def train(task: Task, rows: Any, is_home: Any, control: Control) -> Any:
+        limits.append(control.limits.max_seconds or 0.0)
+        return train_cell(task, rows, is_home, control)
+
+    monkeypatch.setattr("mercer.approximate.cells.train_cell", train)
+    X, y = classes(800)
+    trained(task_of(X, y, ForSVC(C=1.0)), replace(TIGHT, max_seconds=1e6), cell_rows=100)
+    assert len(limits) == 8
+    assert limits[0] == pytest.approx(2.5e5, rel=0.01)  # two shares of eight
+    assert limits[-1] == pytest.approx(1e6, rel=0.01)
+
+
 def test_a_classifier_of_cells_has_what_others_have() -> None:
     X, y = classes(600, 3)
     labels = np.array(["a", "b", "c"])[y]
@@ -434,16 +484,6 @@ def test_the_bound_of_cells_of_other_machines_is_computed_again(machine: Any) ->
     X, _ = classes(150)
     certificate = clone(machine).set_params(approximation=Cells(cell_rows=50)).fit(X, np.sin(X[:, 0])).certificate_
     assert certificate.verify().exact_dual == pytest.approx(certificate.exact_dual, rel=1e-9, abs=1e-12)
-
-
-def test_a_bound_that_a_fit_leaves_out_is_proved_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = classes(200)
-    bound = SVC(approximation=Cells(cell_rows=50)).fit(X, y).certificate_.exact_dual
-    monkeypatch.setattr("mercer.approximate.cells_evidence.PROVED_VALUES", 0.0)
-    certificate = SVC(approximation=Cells(cell_rows=50)).fit(X, y).certificate_
-    assert certificate.distance_in_words == "not known"
-    assert certificate.prove().exact_dual == bound
-    assert certificate.verify().exact_dual == pytest.approx(bound, rel=1e-9)
 
 
 @pytest.mark.parametrize("way", ["cells", Cells(cell_rows=200)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -12,9 +14,24 @@ from mercer.approximate.median_tree import Cell, grow
 from mercer.approximate.task import Task
 from mercer.multiclass.training import class_scores, winners
 from mercer.solvers import Control, Interruption
+from mercer.solvers.forecast import KERNEL_FIT, Pilot, forecast_from
+from mercer.solvers.progress import duration
 
 LEAST_CELL = 8000
 """Rows of a cell that are chosen at least; smaller cells are hardly faster (benchmarks/NOTES.md, "cells")."""
+
+MOST_CELL = 100_000
+"""Rows that train the machine of a cell at most, if its size is chosen. The time of a machine may grow like the
+square of its rows; without a limit, that of all cells would do so, too (benchmarks/NOTES.md, "cells")."""
+
+SMALL_CELL = 2000
+"""Rows of a cell, at least, if the time asks for smaller ones than their error does."""
+
+SURE = 1.5
+"""Expected times are times this factor before they are compared with a limit."""
+
+clock = time.perf_counter
+"""Measures the pilot; tests replace it, so that their choices do not depend on the machine."""
 
 _PILOT_ROWS = 10_000  # rows of the part of the table on which the pilot works, at most
 _TEST_SHARE = 5  # one of so many rows tests the machines of the pilot
@@ -29,28 +46,62 @@ def chosen_size(task: Task, overlap: float, control: Control, check: Callable[[]
     quarters of these, and compares their errors on the other rows. On smooth data, cells of s rows lose about
     c / sqrt(s) against one machine of all rows (benchmarks/NOTES.md, "cells"). With the loss L of quarters of s rows
     against s rows, that is L at s rows: cells are taken so large that they lose 0.3 points at most.
+
+    Cells are smaller than that if their machines would be trained on more than 100,000 rows, or if they would not end
+    within `max_seconds`, by the times of the pilot.
     """
     if task.n < 2 * LEAST_CELL:
         return task.n, f"because cells have at least {LEAST_CELL:,} rows unless cell_rows asks for fewer"
     if not task.n_classes and not np.ptp(task.targets):
         return LEAST_CELL, "the smallest that is chosen, because no targets tell what cutting costs"
+    began = clock()
     part = _typical_part(task, overlap, check)
     tested = part.rows[part.is_home][_TEST_SHARE - 1 :: _TEST_SHARE]
     trained = np.setdiff1d(part.rows, tested)
-    together = _errors(task, [Cell(trained, np.ones(trained.size, bool))], np.zeros(tested.size, np.int64),
-                       tested, control, check)  # fmt: skip
     tree, cells = grow(
         task.kernel, task.data, -(-trained.size // _CUTS), overlap=overlap, rows=task.rows[trained], check=check
     )
     cells = [cell._replace(rows=np.searchsorted(task.rows, cell.rows)) for cell in cells]
     cell_of = tree.cells_of(task.data.rows(task.rows[tested]), check=check)
-    apart = _errors(task, cells, cell_of, tested, control, check)
+    apart, quarter = _errors(task, cells, cell_of, tested, control, check)
+    together, all_of_part = _errors(task, [Cell(trained, np.ones(trained.size, bool))],
+                                    np.zeros(tested.size, np.int64), tested, control, check)  # fmt: skip
     lost = float((apart - together).mean())
     size = size_that_loses_little(lost, trained.size, task.n)
+    limit = control.limits.max_seconds
+    left = math.inf if limit is None else limit - (clock() - began)
+    largest, why = affordable(task.n, size if 2 * size <= task.n else task.n, overlap, [quarter, all_of_part], left)
     measured = f"because quarters of a part of {trained.size:,} rows changed its error by {100 * lost:+.2f} points"
-    if 2 * size > task.n:
-        return task.n, f"{measured}, and two cells would lose too much"
-    return size, measured
+    if why:
+        return largest, f"{measured}. Cells of {size:,} rows would lose {100 * _TOLERATED:.1f} points; {why}"
+    return largest, measured + (", and two cells would lose too much" if 2 * size > task.n else "")
+
+
+def affordable(n: int, size: int, overlap: float, pilots: list[Pilot], left: float) -> tuple[int, str]:
+    """Return a number of rows of a cell that the time allows, at most `size`, and what makes it smaller than that."""
+
+    def trained(cuts: int) -> int:
+        return math.ceil(n / 2**cuts * (1.0 + overlap) ** cuts)
+
+    def seconds(cuts: int) -> float:
+        return 2**cuts * forecast_from(trained(cuts), pilots, KERNEL_FIT).seconds
+
+    cuts = asked = math.ceil(math.log2(n / size))
+    while trained(cuts) > MOST_CELL:
+        cuts += 1
+    by_rows = cuts
+    while SURE * seconds(cuts) > left and n > SMALL_CELL * 2 ** (cuts + 1) and seconds(cuts + 1) < seconds(cuts):
+        cuts += 1
+    if cuts == asked:
+        return size, ""
+    if cuts > by_rows:
+        why = f"these are expected to take {duration(seconds(cuts))}, and larger ones not to end within max_seconds"
+    else:
+        why = (
+            f"but no machine is trained on more than {MOST_CELL:,} rows unless cell_rows asks for it. Landmarks may "
+            "have a lower error"
+        )
+    return -(-n // 2**cuts), why
 
 
 def _typical_part(task: Task, overlap: float, check: Callable[[], None]) -> Cell:
@@ -78,18 +129,22 @@ def _errors(
     tested: IndexArray,
     control: Control,
     check: Callable[[], None],
-) -> FloatArray:
-    """Return the error of each row that was held out, by the machine of its cell; see :func:`row_errors`."""
+) -> tuple[FloatArray, Pilot]:
+    """Return the error of each row that was held out, by the machine of its cell, and what a cell took on average."""
     data, targets, errors = task.data, task.targets[tested], np.zeros(tested.size)
+    seconds, n_support = 0.0, 0
     for number, cell in enumerate(cells):
-        of_cell = np.flatnonzero(cell_of == number)
-        if not of_cell.size:
-            continue
+        began = clock()
         machine = train_cell(task, *cell, Control(control.limits, None, Interruption(control.interruption)))
+        seconds, n_support = seconds + clock() - began, n_support + machine.rows.size
         check()
-        raw = machine.values(task.kernel, data.rows(task.rows[tested[of_cell]]), task.n_jobs)
-        errors[of_cell] = row_errors(task, raw, targets[of_cell])
-    return errors
+        of_cell = np.flatnonzero(cell_of == number)
+        if of_cell.size:
+            raw = machine.values(task.kernel, data.rows(task.rows[tested[of_cell]]), task.n_jobs)
+            errors[of_cell] = row_errors(task, raw, targets[of_cell])
+    n_rows = sum(cell.rows.size for cell in cells)
+    pilot = Pilot(n_rows // len(cells), seconds / len(cells), n_support // len(cells))
+    return errors, pilot
 
 
 def row_errors(task: Task, values: FloatArray, targets: FloatArray | IndexArray) -> FloatArray:

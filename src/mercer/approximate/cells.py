@@ -30,9 +30,11 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT, n_threads
 from mercer.kernels import Kernel
 from mercer.solvers import Control, Interruption, Progress
 from mercer.solvers.loop import REPORT_SECONDS, ProgressMonitor, StopWork
+from mercer.solvers.progress import duration
 
 _AT_ONCE = 8  # cells that are trained at a time, at most; each gets this share of the memory, so that results
 # do not depend on the number of threads
+_SHARES = 2.0  # equal shares of the time that is left that a cell may take, so that some is left for the others
 _MOST_OVERLAP = 0.5  # share of rows; with more, each cut would hardly make cells smaller
 
 
@@ -76,7 +78,8 @@ class Cells(Way):
     ----------
     cell_rows : int, optional
         Most rows that have their home in a cell. By default, a pilot on about 10,000 rows chooses it: it compares a
-        machine of these rows with machines of quarters of them.
+        machine of these rows with machines of quarters of them. No machine is then trained on more than 100,000 rows,
+        and with `max_seconds`, cells are as small as the times of the pilot ask for.
     overlap : float, default=0.1
         Share of the rows of a cut, those nearest to it, on which the machines of both sides are trained.
 
@@ -90,6 +93,8 @@ class Cells(Way):
     The machine is not one function of the kernel's space, so that its objective in the exact problem is not defined,
     and ``certificate_.distance_to_exact`` is infinite; for a single cell, it is the gap. The dual points of the cells
     together are feasible in the exact problem: ``certificate_.exact_dual`` is a proved lower bound of its optimum.
+    If it costs more than 4e9 kernel values, ``certificate_.estimated_dual`` is an estimate of it, and
+    ``certificate_.prove()`` computes it.
 
     Cells suit data whose error is limited by the boundary of the classes. On smooth and noisy data, small cells lose
     accuracy; the pilot then chooses larger ones, up to a single one, which is the exact machine.
@@ -147,7 +152,7 @@ class CellsTraining:
             why += "; no cut divides the rows" + (" in this time" if self.monitor.is_stopped() else ", which are equal")
         machines = self.trained(parts)
         evidence = CellsEvidence(self.task, machines)
-        distances = self.distances(evidence)
+        distances, of_bound = self.distances(evidence)
         sizes = [int(np.count_nonzero(part.is_home)) for part in parts]
         text = described(sizes)
         certificate = combine([one for machine in machines for one in machine.certificates])
@@ -156,7 +161,7 @@ class CellsTraining:
         )
         return CellsMachine(
             replace(ApproximateCertificate.of(certificate, text, distances), evidence=evidence),
-            f"{text}, {why}.{unfinished(machines)}",
+            f"{text}, {why}.{of_bound}{unfinished(machines)}",
             self.task.kernel,
             tree,
             machines,
@@ -200,11 +205,16 @@ class CellsTraining:
         limit = DEFAULT_MEMORY_LIMIT if self.task.memory_limit is None else self.task.memory_limit
         at_once = self.at_once(parts)
         task = replace(self.task, memory_limit=limit // _AT_ONCE, n_jobs=max(1, self.threads // at_once))
-        stop = Interruption(self.control.interruption)
+        stop, begun = Interruption(self.control.interruption), list[Cell]()
 
         def train(part: Cell) -> CellMachine:
             left = self.monitor.left().in_part(f"cell-{digest_of(part.rows)}")
-            return train_cell(task, *part, Control(left.limits, None, Interruption(stop), left.checkpoint))
+            limits = left.limits
+            if limits.max_seconds is not None:
+                share = _SHARES * at_once / (len(parts) - len(begun))
+                limits = replace(limits, max_seconds=limits.max_seconds * min(1.0, share))
+            begun.append(part)
+            return train_cell(task, *part, Control(limits, None, Interruption(stop), left.checkpoint))
 
         pool = ThreadPoolExecutor(at_once, "mercer-cell")
         try:
@@ -242,14 +252,24 @@ class CellsTraining:
         """Return the number of cells that are trained at a time."""
         return min(self.threads, len(parts), _AT_ONCE)
 
-    def distances(self, evidence: CellsEvidence) -> list[Distance]:
-        """Return, for each machine of the task, a proved lower bound of the optimum of the exact problem."""
-        if not evidence.has_small_proof:
-            return []
+    def distances(self, evidence: CellsEvidence) -> tuple[list[Distance], str]:
+        """Return lower bounds of the optimum of the exact problem, one for each machine, and what to say of them.
+
+        They are estimates if a proof costs more than `PROVED_VALUES`.
+        """
+        is_proved, began = evidence.has_small_proof, self.monitor.seconds
         try:
-            return list(evidence.distances(check=self.monitor.raise_if_stopped))
+            distances = list(evidence.distances(is_proved=is_proved, check=self.monitor.raise_if_stopped))
         except StopWork:
-            return []
+            return [], ""
+        n_values = sum(one.n_kernel_values for one in distances)
+        if is_proved or not n_values:
+            return distances, ""
+        expected = (self.monitor.seconds - began) * evidence.n_values / n_values
+        return distances, (
+            " The lower bound of the exact optimum is estimated from a sample of the support vectors; "
+            f"certificate_.prove() computes a proved one, which takes about {duration(expected)}."
+        )
 
 
 def _read_size(path: Path) -> tuple[int, str]:

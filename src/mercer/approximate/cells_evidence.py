@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import FloatArray
 from mercer.approximate.cell_machine import CellMachine
 from mercer.approximate.task import Task
-from mercer.certificates.approximation import Distance, proved_dual
+from mercer.certificates.approximation import Distance, estimated_dual, proved_dual
 from mercer.certificates.certificate import Certificate, combine
 from mercer.gram import Gram
 
 PROVED_VALUES = 4e9
 """Kernel values between support vectors up to which a fit proves the bound; it is some seconds of work."""
+
+_FEWEST_DRAWN = 500  # support vectors of a sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,24 +43,30 @@ class CellsEvidence:
     @property
     def has_small_proof(self) -> bool:
         """Whether a proof costs at most `PROVED_VALUES`."""
-        return len(self.cells) == 1 or 0.5 * sum(self._n_support()) <= PROVED_VALUES
+        return len(self.cells) == 1 or self.n_values <= PROVED_VALUES
 
-    def _n_support(self) -> Iterator[float]:
-        """Return the square of the number of support vectors of each machine of the task."""
-        totals: dict[int, int] = {}
+    @property
+    def n_values(self) -> float:
+        """Number of kernel values of a proof: half of those between the support vectors of each machine of the task."""
+        return 0.5 * float((self._n_support() ** 2).sum())
+
+    def _n_support(self) -> FloatArray:
+        """Return the number of support vectors of each machine of the task."""
+        totals = np.zeros(self.task.n_machines)
         for cell in self.cells:
             for number, (rows, _) in cell.home_coefficients().items():
-                totals[number] = totals.get(number, 0) + rows.size
-        return (float(total) ** 2 for total in totals.values())
+                totals[number] += rows.size
+        return totals
 
     def distances(
         self,
         again: Sequence[Certificate] | None = None,
         *,
         independent: bool = False,
+        is_proved: bool = True,
         check: Callable[[], None] | None = None,
     ) -> Iterator[Distance]:
-        """Return a proved lower bound of the exact optimum for each machine of the task; none if it is not convex.
+        """Return a lower bound of the exact optimum for each machine of the task; none if it is not convex.
 
         For one cell, which is the exact machine, the distance is its gap.
 
@@ -67,6 +76,8 @@ class CellsEvidence:
             The certificates of the machines computed again; by default those of the fit.
         independent : bool
             Whether kernel values are computed by `kernel.block` rather than by native code.
+        is_proved : bool
+            Whether the bounds are proved, or estimated from a sample at the price of `PROVED_VALUES` for all machines.
         check : callable, optional
             It is called between parts of bounded work, and may raise.
         """
@@ -76,6 +87,7 @@ class CellsEvidence:
         if len(self.cells) == 1:
             yield from own_distances(self.parts if again is None else again)
             return
+        n_drawn = 0 if is_proved else int(PROVED_VALUES / max(1.0, self._n_support().sum()))
         by_cell, nothing = [one.home_coefficients() for one in self.cells], (np.empty(0, dtype=np.int64), np.empty(0))
         for number, machine in enumerate(self.task.machines(gram)):
             glued = np.zeros(self.task.n)
@@ -84,8 +96,13 @@ class CellsEvidence:
                 glued[rows] = values
             before = gram.n_values
             of_rows: Gram = gram if machine.rows.size == self.task.n else gram.restrict(machine.rows)
-            dual = proved_dual(machine.problem, of_rows, glued[machine.rows], check)
-            yield Distance(dual=dual, n_kernel_values=gram.n_values - before)
+            point = machine.problem, of_rows, glued[machine.rows]
+            bound = (
+                Distance(dual=proved_dual(*point, check))
+                if is_proved
+                else Distance(estimated_dual=estimated_dual(*point, max(_FEWEST_DRAWN, n_drawn), check=check))
+            )
+            yield bound._replace(n_kernel_values=gram.n_values - before)
 
     def again(self, certificate: Certificate) -> tuple[Certificate, list[Distance]]:
         """Return the certificate of all cells and the distances, computed again without native code."""

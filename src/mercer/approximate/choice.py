@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.cell_machine import CellMachine, train_cell
-from mercer.approximate.cell_size import row_errors, size_that_loses_little
+from mercer.approximate.cell_size import SMALL_CELL, SURE, row_errors, size_that_loses_little
 from mercer.approximate.cells import Cells
 from mercer.approximate.landmarks import DRAW_SECONDS, SUBSET, Landmarks
 from mercer.approximate.task import Task
@@ -33,11 +33,9 @@ FEWEST_ROWS = 20_000
 _PILOT_ROWS = 10_000  # rows of the pilot; two thirds of them train its machines, and the others test them
 _CUTS = 4  # cells of the pilot
 _PILOT_SHARE = 0.2  # of max_seconds, for the pilot
-_SURE = 1.5  # expected times are times this factor before they are compared with a limit
 _SHORT = 10.0  # seconds; an exact machine that takes less is not compared with others
 _TIMES_FASTER = 3.0  # ratio of the times from which an approximation is preferred to an exact machine that ends in time
 _TOLERATED = 0.003  # difference of errors that counts as none
-_FEWEST_OF_CELL = 2000  # rows of a cell, at least, if the time asks for smaller ones than their error does
 _OVERLAPPING = 1.1  # rows of the cells over the rows, for each cut, with the usual overlap
 
 
@@ -216,7 +214,7 @@ class _Pilots:
     def _ends(self, one: Candidate) -> bool:
         """Return whether a candidate ends within the limits."""
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
-        return _SURE * one.seconds <= left and (self.memory_limit is None or one.peak_bytes <= self.memory_limit)
+        return SURE * one.seconds <= left and (self.memory_limit is None or one.peak_bytes <= self.memory_limit)
 
     def _described(self, one: Candidate) -> str:
         if not math.isfinite(one.seconds):
@@ -292,8 +290,8 @@ class _Pilots:
 
         rows = size_that_loses_little(lost, size, n)
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
-        while rows > _FEWEST_OF_CELL and (expected(rows) > left or (2 * rows > n and made.seconds > left)):
-            rows = max(_FEWEST_OF_CELL, rows // 2)
+        while rows > SMALL_CELL and (expected(rows) > left or (2 * rows > n and made.seconds > left)):
+            rows = max(SMALL_CELL, rows // 2)
         if 2 * rows > n:
             return None  # one cell, which is the exact machine
         bytes_of_cell = forecast_from(rows, list(made.pilots), KERNEL_FIT).peak_bytes or 0

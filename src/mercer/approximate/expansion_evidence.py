@@ -13,8 +13,7 @@ from mercer.approximate.task import MachineTask, Task
 from mercer.certificates.approximation import (
     Distance,
     Machine,
-    dual_of,
-    feasible_point,
+    estimated_dual,
     level_of,
     primal_of,
     proved_dual,
@@ -22,7 +21,6 @@ from mercer.certificates.approximation import (
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.roundoff import rounding_error
 from mercer.gram import Gram
-from mercer.problems import Problem
 from mercer.specs import ForOneClassSVM
 
 PROVED_VALUES = 4e9
@@ -92,7 +90,7 @@ class ExpansionEvidence:
             if is_proved:
                 yield Distance(primal, proved_dual(one.problem, part, dual, check), None, gram.n_values - before)
             else:
-                lower = _estimated_dual(one.problem, part, dual, values, check)
+                lower = estimated_dual(one.problem, part, dual, _SAMPLE, values, check)
                 yield Distance(primal, estimated_dual=lower, n_kernel_values=gram.n_values - before)
 
     def again(self, certificate: Certificate) -> tuple[Certificate, list[Distance]]:
@@ -133,29 +131,3 @@ def _error(gram: Gram, coefficients: FloatArray, values: FloatArray) -> float:
     """Return the rounding error of decision values without bias."""
     size = float(np.sqrt(gram.magnitudes()).max(initial=0.0))
     return rounding_error(gram, size, size * coefficients, values)
-
-
-def _estimated_dual(
-    problem: Problem,
-    gram: Gram,
-    coefficients: FloatArray,
-    values: FloatArray,
-    check: Callable[[], None] | None,
-) -> float:
-    """Estimate the lower bound of the objective from the kernel values of a sample of the support vectors.
-
-    With the machine h and g = sum_i beta_i k(x_i, .), beta' K beta is sum_i beta_i h(x_i) + sum_i beta_i (g - h)(x_i).
-    The first sum is known. For rows drawn with probability |beta_i| / sum |beta|, the mean of sign(beta_i) (g - h)(x_i)
-    times sum |beta| is an unbiased estimate of the second; three standard errors are added.
-    """
-    point = feasible_point(problem, coefficients)
-    beta = problem.coefficients(point)
-    mass = np.abs(beta)
-    total = float(mass.sum())
-    if not total > 0.0:
-        return 0.0
-    drawn = np.searchsorted(np.cumsum(mass), np.random.default_rng(0).uniform(size=_SAMPLE) * total)
-    rows, place = np.unique(drawn.clip(max=beta.size - 1), return_inverse=True)
-    terms = (np.sign(beta[rows]) * (gram.matvec(beta, rows, check) - values[rows]))[place]
-    mean = float(terms.mean()) + 3.0 * float(terms.std()) / _SAMPLE**0.5
-    return dual_of(problem, point, float(beta @ values) + total * mean, 0.0)
