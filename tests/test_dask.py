@@ -462,6 +462,72 @@ def test_the_command_line_fits_on_a_cluster(tmp_path, table, client, capsys):
     assert "several are one table with --linear only" in capsys.readouterr().err
 
 
+@pytest.fixture
+def model_and_files(tmp_path, table, capsys):
+    """A model, and the names of files to predict, of which one has a town that the model does not know."""
+    files, frame = write_files(tmp_path, table)
+    frame[:300].to_csv(tmp_path / "train.csv", index=False)
+    frame[:40].assign(town="Paris").to_parquet(tmp_path / "east.parquet")
+    model = str(tmp_path / "m.mercer")
+    assert run(["fit", str(tmp_path / "train.csv"), "--target", "y", "--out", model]) == 0
+    capsys.readouterr()
+    return model, [*map(str, files), str(tmp_path / "east.parquet")]
+
+
+@pytest.mark.parametrize("options", [[], pytest.param(["--memory", "1MB"], marks=pytest.mark.slow)])
+def test_predictions_on_a_cluster_are_those_of_one_process(tmp_path, client, capsys, model_and_files, options):
+    model, files = model_and_files
+    here, there = tmp_path / "here.csv", tmp_path / "there.csv"
+    asked = ["predict", model, *files, "--keep-columns", "town", *options]
+    assert run([*asked, "--out", str(here)]) == 0
+    said = capsys.readouterr().err
+    assert run([*asked, "--out", str(there), "--cluster", client.scheduler.address]) == 0
+    assert capsys.readouterr().err == said
+    assert here.read_bytes() == there.read_bytes()
+    rows = pd.read_csv(there)
+    assert rows["table"].unique().tolist() == files
+    assert rows["row"].tolist() == [*range(1, 1_501), *range(1, 2_501), *range(1, 41)]
+    assert "Paris" in said
+    assert "of 4,040 labels agree" in said
+    assert not list(tmp_path.glob(".*parts"))
+
+
+def test_predictions_on_a_cluster_appear_complete_or_not_at_all(tmp_path, client, capsys, model_and_files):
+    model, files = model_and_files
+    out, asked = tmp_path / "out.csv", ["predict", model, *files, "--cluster", client.scheduler.address]
+    bad = tmp_path / "bad.csv"
+    bad.write_text("a,b\n1,2\n")
+    assert run([*asked, str(bad), "--out", str(out)]) == 1
+    assert f"error: in {bad}, the table lacks 4 of the 6 columns" in capsys.readouterr().err
+    assert run([*asked, str(tmp_path / "missing.csv"), "--out", str(out)]) == 1
+    assert "a worker does not see" in capsys.readouterr().err
+    assert not out.exists()
+    assert not list(tmp_path.glob(".*parts"))
+    for options, message in (
+        (["--explain", "--out", str(out)], "--explain"),
+        ([], "--out"),
+        (["--out", "o.xlsx"], "--out"),
+    ):
+        assert run([*asked, *options]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_predictions_survive_a_worker(tmp_path, client, model_and_files):
+    model, files = model_and_files
+    big = [str(tmp_path / f"big-{number}.csv") for number in range(6)]
+    for name in big:
+        pd.concat([pd.read_csv(files[1])] * 4).to_csv(name, index=False)
+    outputs = [tmp_path / "here.csv", tmp_path / "there.csv"]
+    assert run(["predict", model, *big, "--out", str(outputs[0])]) == 0
+    pid = next(iter(client.run(os.getpid).values()))
+    killer = threading.Timer(0.1, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    assert run(["predict", model, *big, "--out", str(outputs[1]), "--cluster", client.scheduler.address]) == 0
+    killer.join()
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
 @pytest.mark.slow
 def test_a_checkpoint_keeps_the_weights(tmp_path, table, client):
     X, _, labels, _ = table

@@ -79,8 +79,20 @@ def load(path: str) -> Model:
     return load_table_model(path)
 
 
-def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model: Model | None = None) -> Table:
-    """Return a table, and print what was guessed about its file.
+def say_note(note: Any) -> None:
+    """Print a note on the reading of a table."""
+    say("note", str(note))
+
+
+def read(
+    path: str,
+    reading: dict[str, Any],
+    *,
+    text: Iterable[str] = (),
+    model: Model | None = None,
+    report: Callable[[Any], None] = say_note,
+) -> Table:
+    """Return a table, and `report` what was guessed about its file.
 
     `reading` are the options of the command line, and `text` the columns that are text, whatever they look like. With a
     model, columns are text or numbers as in its training, and its decimal mark decides what the file leaves open.
@@ -94,7 +106,7 @@ def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model:
     for name in text:
         table[name]  # raises a TableError that suggests similar names
     for note in table.reading.notes:
-        say("note", str(note))
+        report(note)
     return table
 
 

@@ -26,10 +26,43 @@ def is_large(table: str) -> bool:
     return os.path.isfile(table) and os.path.getsize(table) > _LARGE and not table.lower().endswith((".xlsx", ".xlsm"))
 
 
+class Messages:
+    """Messages about parts of tables: of those with the same key, the first one is printed.
+
+    Attributes
+    ----------
+    said : dict
+        The kind and the text of what was said, by its key.
+    """
+
+    def __init__(self) -> None:
+        self.said: dict[str, tuple[str, str]] = {}
+
+    def say(self, kind: str, key: str, text: str) -> None:
+        """Print a message, unless one with this key was printed before."""
+        if key not in self.said:
+            self.said[key] = kind, text
+            self._print(kind, text)
+
+    def report(self, note: Any) -> None:
+        """Print a note on the reading of a table."""
+        self.say("note", note.text, str(note))
+
+    def _print(self, kind: str, text: str) -> None:
+        say(kind, text)
+
+
+class SilentMessages(Messages):
+    """Messages of a worker, which another process prints."""
+
+    def _print(self, kind: str, text: str) -> None:
+        del kind, text
+
+
 def read_in_parts(
-    path: str, reading: dict[str, Any], *, text: Iterable[str], model: Model, memory: str
+    path: str, reading: dict[str, Any], *, text: Iterable[str], model: Model, memory: str, messages: Messages
 ) -> Iterator[Table]:
-    """Yield a table in parts, read as in the training of the model, and print what was guessed about its file."""
+    """Yield a table in parts, read as in the training of the model, and say what was guessed about its file."""
     with ended_by_ctrl_c():
         from mercer.studies.models import read_tables
 
@@ -37,34 +70,22 @@ def read_in_parts(
         raise Failure("--sheet is for workbooks, which are not read in parts", "leave --memory out")
     reading = {name: value for name, value in reading.items() if name != "sheet"}
     as_text, model_reading = known_reading(text, model)
-    said: set[str] = set()
     for table in read_tables(path, memory=memory, text_columns=as_text, **reading, **model_reading):
         for note in table.reading.notes:
-            if note.text not in said:
-                said.add(note.text)
-                say("note", str(note))
+            messages.report(note)
         yield model.with_classes(table)
 
 
-class PartWarnings:
-    """Warnings of parts of a table: the first one about each column is printed."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    @contextmanager
-    def of(self, table: Table) -> Iterator[None]:
-        """Print warnings that are raised for a part, with its first row."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            yield
-        for one in caught:
-            about = " ".join(str(one.message).split()[:2])
-            if about not in self._said:
-                self._said.add(about)
-                first = table.row_numbers([0])[0]
-                rows = f"{table.n_rows:,} rows from row {first:,} on" if table.n_rows > 1 else f"row {first:,}"
-                say("warning", f"in {rows}, {one.message}")
+@contextmanager
+def warnings_of(table: Table, messages: Messages, place: str = "") -> Iterator[None]:
+    """Say warnings that are raised for a part, with its place and first row; of those about a column, the first one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for one in caught:
+        first = table.row_numbers([0])[0]
+        rows = f"{table.n_rows:,} rows from row {first:,} on" if table.n_rows > 1 else f"row {first:,}"
+        messages.say("warning", " ".join(str(one.message).split()[:2]), f"in {place}{rows}, {one.message}")
 
 
 class Agreement:
@@ -91,6 +112,12 @@ class Agreement:
                 self._total += np.count_nonzero((codes >= 0) & (kind.outcomes[codes] == answers[has_target]))
             else:
                 self._total += float(np.nansum(np.abs(numbers(table, kind.column) - answers)[has_target]))
+
+    def merge(self, other: Agreement) -> None:
+        """Count the rows that another object has counted."""
+        self._n_rows += other._n_rows
+        self._n_known += other._n_known
+        self._total += other._total
 
     def say(self) -> None:
         """Print what was counted."""

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import csv
-import math
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer.studies.cli.files import check_output, load, read
-from mercer.studies.cli.in_parts import Agreement, PartWarnings, is_large, read_in_parts
-from mercer.studies.cli.messages import Failure, say
+from mercer.studies.cli.files import check_output, load
+from mercer.studies.cli.in_parts import Agreement, Messages, is_large
+from mercer.studies.cli.messages import say
 from mercer.studies.cli.options import (
     AnyNumber,
     OnceCommand,
     categorical_option,
     force_option,
     reading_options,
-    table_argument,
 )
+from mercer.studies.cli.predict_on_workers import predict_on_workers
+from mercer.studies.cli.predicted_parts import Asked, predicted_parts
 from mercer.studies.cli.predictions import is_workbook, output
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 @click.command("predict", cls=OnceCommand)
 @click.argument("model", metavar="MODEL")
-@table_argument
+@click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
 @click.option("--out", metavar="FILE", help="CSV file or Excel workbook (.xlsx) to write  [default: CSV on stdout]")
 @force_option
 @click.option(
@@ -58,23 +57,31 @@ if TYPE_CHECKING:
     metavar="SIZE",
     help="Read the TABLE in parts that need at most so much memory  [default: 500MB for files of more than 256 MB]",
 )
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Predict on the workers of the Dask scheduler at this address, each of which reads a TABLE at a time. TABLEs "
+    "and the folder of --out must be on a disk that all workers share.",
+)
 @reading_options
 @categorical_option
 def predict_command(
     model: str,
-    table: str,
+    tables: tuple[str, ...],
     out: str | None,
     force: bool,
     threshold: float | None,
     keep_columns: tuple[str, ...],
     explain: bool,
     memory: str | None,
+    cluster: str | None,
     reading: dict[str, Any],
     categorical: tuple[str, ...],
 ) -> None:
     """Predict the rows of a TABLE: a line for each, with its label and its decision value(s), or its number.
 
-    The first column is the number of the row in the TABLE, counted from 1 below the column names. For two classes there
+    The first column is the number of the row in the TABLE, counted from 1 below the column names. With several TABLEs,
+    a column with the name of the TABLE comes before it. For two classes there
     is one decision value, positive for the class that its column names; for more there is a score for each. Where the
     model knows the probability of each class, these follow. Labels are written as the training table had them, also
     those that a spreadsheet would take for a formula.
@@ -90,53 +97,43 @@ def predict_command(
     if out is not None:
         book = is_workbook(out)
         is_own = (lambda start: False) if book else partial(_holds_predictions, loaded)
-        check_output(Path(out), (model, table), is_own, force=force, mode="wb" if book else "w")
-    if memory is None and is_large(table):
-        memory = "500MB"
-    kept_columns = list(dict.fromkeys(keep_columns))
-    if memory is None:
-        parts = iter([read(table, reading, text=categorical, model=loaded)])
-    else:
-        parts = read_in_parts(table, reading, text=categorical, model=loaded, memory=memory)
-    agreement, warned, reference = Agreement(loaded), PartWarnings(), None
+        check_output(Path(out), (model, *tables), is_own, force=force, mode="wb" if book else "w")
+    is_whole = memory is None and len(tables) == 1 and not is_large(tables[0])
+    asked = Asked(reading, categorical, threshold, list(dict.fromkeys(keep_columns)), memory, len(tables) > 1)
+    if cluster is not None:
+        _refuse_for_workers(out, explain=explain)
+        predict_on_workers(cluster, loaded, tables, str(out), asked).say()
+        return
+    agreement, messages, reference, has_header = Agreement(loaded), Messages(), None, False
     with output(out) as write:
-        for number, rows in enumerate(parts):
-            with nullcontext() if memory is None else warned.of(rows):
-                answers, columns = _predicted(loaded, rows, threshold)
-            if explain:
-                reference = _usual_rows(rows) if number == 0 else reference
-                columns |= _contributions(loaded, rows, reference)
-            columns = _named(rows, kept_columns, columns)
-            if number == 0:
-                write(list(columns))
-            for row in zip(*columns.values(), strict=True):
-                write(row)
-            if memory is not None:
-                agreement.add(rows, answers)
-    if memory is None:
+        for table in tables:
+            for rows, answers, columns in predicted_parts(loaded, table, asked, messages):
+                if explain:
+                    reference = reference if has_header else _usual_rows(rows)
+                    columns |= _contributions(loaded, rows, reference)
+                if not has_header:
+                    write(list(columns))
+                    has_header = True
+                for row in zip(*columns.values(), strict=True):
+                    write(row)
+                if not is_whole:
+                    agreement.add(rows, answers)
+    if is_whole:
         _compare_with_truth(loaded, rows, answers)
     else:
         agreement.say()
 
 
-_ROW = "row"
+def _refuse_for_workers(out: str | None, *, explain: bool) -> None:
+    """Raise UsageError for options that mean nothing on workers."""
+    context = click.get_current_context()
+    if out is None or is_workbook(out):
+        raise click.UsageError("--cluster writes a CSV file on the shared disk: name it by --out", context)
+    if explain:
+        raise click.UsageError("--explain compares rows of one process: leave --cluster out", context)
+
 
 _USUAL = 2000  # rows of a table that explanations compare with at most
-
-
-def _named(rows: Table, kept_columns: list[str], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the columns that are written: the number of each row, the columns to keep, and the predictions."""
-    import numpy as np
-
-    names: dict[str, list[Any]] = {_ROW: rows.row_numbers(np.arange(rows.n_rows))}
-    for name in kept_columns:
-        if name in columns or name == _ROW:
-            raise Failure(
-                f"--keep-columns {name}: the predictions have a column of this name", "rename it in the table"
-            )
-        cells = rows.as_text(name)[name]
-        names[name] = ["" if cell is None else cell for cell in cells]
-    return names | columns
 
 
 def _usual_rows(rows: Table) -> Table | None:
@@ -170,34 +167,6 @@ def _holds_predictions(model: Model, start: bytes) -> bool:
     columns = kind.columns(np.zeros((1, n_scores) if n_scores > 2 else 1), np.zeros(1))
     header = next(csv.reader(start.decode("utf-8", "replace").splitlines()[:1]), [])
     return {*columns} <= {*header}
-
-
-def _predicted(model: Model, rows: Table, threshold: float | None) -> tuple[np.ndarray, dict[str, list[Any]]]:
-    """Return the predictions of rows, and the columns that are written."""
-    from mercer.studies.tables import Classes
-
-    answers, scores = model.answer(rows)
-    if threshold is not None:
-        answers = _answers_at(threshold, model, scores)
-    columns = model.prediction_kind.columns(scores, answers)
-    if isinstance(model.prediction_kind, Classes) and model.has_probabilities:
-        shares = model.probabilities(rows).T.tolist()
-        columns |= {f"probability_{name}": one for name, one in zip(model.prediction_kind.names, shares, strict=True)}
-    return answers, columns
-
-
-def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarray:
-    """Return the labels of two classes: the second one where the decision value is above the threshold."""
-    from mercer.studies.tables import Classes
-
-    kind = model.prediction_kind
-    if not isinstance(kind, Classes) or len(kind.labels) > 2:
-        raise Failure("--threshold is for models of two classes, and this model is not one of these", "leave it out")
-    if math.isnan(threshold):
-        raise Failure("--threshold must be a number, got nan", "name a number")
-    if model.costs is not None:
-        say("note", "the threshold decides, and not the costs in the model")
-    return kind.outcomes[(scores > threshold).astype(int)]
 
 
 def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None:

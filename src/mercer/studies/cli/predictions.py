@@ -38,7 +38,7 @@ def output(path: str | None) -> Iterator[WriteRow]:
             raise Failure("stdout is closed, so predictions have no place to go", "name a file with --out")
         # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
         # terminal obeys control characters, so there they are spelt out.
-        yield _csv(sys.stdout, printable if sys.stdout.isatty() else str)
+        yield csv_writer(sys.stdout, printable if sys.stdout.isatty() else str)
     elif is_workbook(path):
         with ended_by_ctrl_c():
             from mercer.studies.models import WorkbookWriter
@@ -49,10 +49,11 @@ def output(path: str | None) -> Iterator[WriteRow]:
             book.close()
     else:
         with open_atomically(path, "w") as file:
-            yield _csv(file, str)
+            yield csv_writer(file, str)
 
 
-def _csv(file: Any, shown: Callable[[str], str]) -> WriteRow:
+def csv_writer(file: Any, shown: Callable[[str], str] = str) -> WriteRow:
+    """Return the function that writes a row to a CSV file."""
     writer = csv.writer(file, lineterminator="\n")
 
     def write(cells: Sequence[Any]) -> None:

@@ -57,17 +57,17 @@ def _range_of(first: int, end: int) -> tuple[int, int]:
 
 
 def _block_of_files(at: tuple[int, int], rows: FileRows, folder: str) -> Block:
-    _refuse_unseen(folder)
+    refuse_unseen(folder)
     return rows.part(*at)
 
 
 def _parse(file: tuple[Path, Path, BlockSource], block_bytes: int, text_bytes: int) -> bool:
-    _refuse_unseen(str(file[1]))
+    refuse_unseen(str(file[1]))
     with block_cache(*file, block_bytes=block_bytes, text_bytes=text_bytes) as cache:
         return cache.n_blocks > 0
 
 
-def _refuse_unseen(path: str) -> None:
+def refuse_unseen(path: str) -> None:
     """Raise TableError if a path is not there on a worker."""
     if not os.path.exists(path):
         raise TableError(
