@@ -26,12 +26,15 @@ from mercer import (
     LogisticRegression,
     OneClassSVM,
     as_model,
+    load_model,
+    save_model,
 )
 from mercer.certificates.status import StoppedError
 from mercer.cluster import ClusterError, dask_workers
 from mercer.cluster.dask_workers import DaskWorkers
 from mercer.features import Nystroem
 from mercer.studies.cli import run
+from mercer.studies.models import verify
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -221,8 +224,14 @@ CELLS = {
 }
 
 
+def saved(machine, folder):
+    """Return the model in a file of the machine."""
+    save_model(folder / "m.mercer", machine)
+    return load_model(folder / "m.mercer")
+
+
 @pytest.mark.parametrize("name", CELLS)
-def test_cells_are_those_in_memory_for_every_number_of_partitions(table, name):
+def test_cells_are_those_in_memory_for_every_number_of_partitions(table, name, tmp_path):
     machine, target = CELLS[name]
     X, values, labels, weights = (part[:1_500] for part in table)
     y = {"labels": labels, "values": values, "classes": np.digitize(values, [-3.0, 3.0]), None: None}[target]
@@ -245,13 +254,22 @@ def test_cells_are_those_in_memory_for_every_number_of_partitions(table, name):
     exact = clone(machine).set_params(approximation=None).fit(X, y, weights).certificate_
     assert bounds[0] <= exact.primal
     assert bounds[0] == pytest.approx(memory.certificate_.exact_dual, rel=1e-2 if target is None else 1e-8)
+    model = saved(fits[0], tmp_path)
+    np.testing.assert_array_equal(model.predict(X), fits[0].predict(X))
+    assert model.certificate.exact_dual == bounds[0]
+    frame = pd.DataFrame(X, columns=[str(k) for k in range(P)]).assign(y=0 if y is None else y)
+    (reason,) = verify(model, frame).findings
+    assert "1,500 rows" in reason
+    assert "workers held" in reason
+    with pytest.raises(ValueError, match=r"Call as_model\(machine\) without X"):
+        as_model(fits[0], X, y)
     assert fits[0].n_features_in_ == P
     with pytest.raises(ValueError, match="training data"):
         fits[0].certificate_.verify()
 
 
 @pytest.mark.parametrize("name", ["hinge, balanced", "several classes", "tube"])
-def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, name, monkeypatch):
+def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, name, monkeypatch, tmp_path):
     machine, target = CELLS[name]
     X, values, labels, weights = (part[:1_500] for part in table)
     y = {"labels": labels, "values": values, "classes": np.digitize(values, [-3.0, 3.0])}[target]
@@ -279,8 +297,10 @@ def test_landmarks_are_those_in_memory_for_every_number_of_partitions(table, nam
     assert certificate.exact_primal == ends[0][0]
     assert truth < certificate.estimated_distance < 5.0 * truth
     assert "estimated from a sample, not proved" in str(certificate)
-    with pytest.raises(ValueError, match=r"no model file can hold this .* lazy table.*Keep it by pickle"):
-        as_model(fits[0])
+    model = saved(fits[0], tmp_path)
+    np.testing.assert_allclose(model.decision_values(X), saved(fits[2], tmp_path).decision_values(X), atol=1e-12)
+    assert target == "values" or np.array_equal(model.predict(X), fits[0].predict(X))
+    assert model.certificate.distance_to_exact == fits[0].certificate_.distance_to_exact
     assert as_model(memory).support_vectors.n == 40
 
 
@@ -293,7 +313,7 @@ def test_landmarks_are_added_until_the_distance_is_reached(table):
     assert machine.support_.size == 200
 
 
-def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
+def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch, tmp_path):
     monkeypatch.setattr("mercer.estimators._lazy_approximation.SAMPLE", 400)
     X, _, labels, _ = table
     exact = SVC().fit(X[:1_000], labels[:1_000]).score(X, labels)
@@ -318,6 +338,7 @@ def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch):
     machine = SVC(approximation=Cells(cell_rows=300)).fit(sparse, labels[:800])
     memory = SVC(approximation=Cells(cell_rows=300)).fit(sp.csr_matrix(few), labels[:800])
     assert (machine.predict(few) == memory.predict(few)).mean() > 0.95
+    np.testing.assert_array_equal(saved(machine, tmp_path).predict(sp.csr_matrix(few)), machine.predict(few))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from mercer.approximate.cells_evidence import own_distances
 from mercer.approximate.choice import AUTO, Choice, choose
 from mercer.approximate.cross_fitting import values_without_folds
 from mercer.approximate.landmarks import Landmarks
-from mercer.approximate.median_tree import MedianTree, kernel_of_cuts
+from mercer.approximate.median_tree import Cell, MedianTree, kernel_of_cuts
 from mercer.approximate.task import MachineTask, Task
 from mercer.approximate.way import ApproximateMachine, Expansion, Way
 from mercer.approximate.ways import WAYS, way_of
@@ -34,6 +34,7 @@ __all__ = [
     "AUTO",
     "WAYS",
     "ApproximateMachine",
+    "Cell",
     "Cells",
     "CellsMachine",
     "Choice",

@@ -117,8 +117,8 @@ class _PlacedTraining:
             positions,
             coefficients,
             expansion.biases,
-            positions,
-            csr_array((len(split), task.rows.n)),
+            np.argsort(np.argsort(positions)),  # only these rows are here
+            csr_array((len(split), basis.size)),
         )
 
     def _distances(

@@ -49,9 +49,10 @@ class Expansion(ApproximateMachine):
     coefficients : ndarray of shape (k, n_machines)
     biases : ndarray of shape (n_machines,)
     places : ndarray of int64 of shape (k,)
-        Positions of the rows of the sums among the rows of the task.
+        Positions of the rows of the sums among the rows of the task. If workers hold the rows, these k are all.
     duals : csr_array of shape (n_machines, n)
-        For each machine, a dual coefficient of each row of the task, which prove its distance to the exact machine.
+        For each machine, a dual coefficient of each row of the task, which prove its distance to the exact machine. It
+        is empty if workers hold the rows.
     """
 
     certificate: ApproximateCertificate

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from mercer.approximate import CellsMachine
 from mercer.certificates import Solution
 from mercer.data import Data, target_column
 from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
@@ -85,15 +86,17 @@ def model_of_other(
     )
 
 
-def model_of_cells(training: TrainingSet, machine: Any, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
-    """Return the model of a machine that is approximated by cells, trained on these rows and weights."""
+def model_of_cells(
+    training: TrainingSet, machine: Any, cells: CellsMachine, sample_weight: npt.NDArray[np.float64] | None = None
+) -> Model:
+    """Return the model of a machine that is approximated by these cells, trained on these rows and weights."""
     kind: PredictionKind = training.prediction_kind
     n_classes, class_weight = 0, None
     if isinstance(kind, Classes):
         kind, n_classes, class_weight = replace(kind, scheme=machine._scheme), len(kind.labels), machine.class_weight_
     elif isinstance(kind, Membership):
         kind = Membership(float(machine.offset_[0]))
-    used, layout, of_cells = layout_of(machine.approximation_, n_classes)
+    used, layout, of_cells = layout_of(cells, n_classes)
     parts = [Part(one.rows, one.coefficients, one.bias, None, one.certificate) for one in of_cells]
     model = replace(training, prediction_kind=kind).assembled(
         machine.spec_, machine.kernel_, used, training.vectors(used), parts, class_weight, sample_weight

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.approximate import CellsMachine, Columns, MedianTree, kernel_of_cuts
+from mercer.approximate import Cell, CellsMachine, Columns, MedianTree, kernel_of_cuts
 from mercer.certificates import ApproximateCertificate, combine
 from mercer.data import Data
 from mercer.kernels import Kernel
@@ -111,8 +111,13 @@ class CellLayout:
         kind: PredictionKind,
         machine_spec: MachineSpec,
         n_support: int,
+        *,
+        has_all_rows: bool,
     ) -> CellLayout:
-        """Return the layout in a model file, after checks of every number."""
+        """Return the layout in a model file, after checks of every number.
+
+        Without all rows, the training rows are the support vectors and the pivots, which a cell need not have.
+        """
         claim = read_claim(entry, approximate_spec(machine_spec), has_one=True)  # type: ignore[arg-type]
         layout = cls(claim, *(arrays[name] for name in CELL_ARRAYS))
         n, n_cells = len(arrays["training_rows"]), len(layout.thresholds) + 1
@@ -123,12 +128,13 @@ class CellLayout:
         _check_edges(layout.edges, "tree_edges", n_cells - 1, n_pivots, least=1)
         _check_sides(layout.sides, n_cells)
         check_vector(layout.home, "cell_home", 0, n_cells)
-        _check_edges(layout.starts, "cell_starts", n_cells, layout.rows.size, least=1)
+        _check_edges(layout.starts, "cell_starts", n_cells, layout.rows.size, least=int(has_all_rows))
         check_vector(layout.rows, "cell_rows", 0, n)
         if layout.home.shape != (n,):
             refuse("each of its training rows should have its home in one cell")
         steps = np.diff(layout.rows)
-        steps[layout.starts[1:-1] - 1] = 1  # from one cell to the next
+        between = layout.starts[(layout.starts > 0) & (layout.starts < layout.rows.size)]
+        steps[between - 1] = 1  # from one cell to the next
         if (steps <= 0).any():
             refuse("the rows of a cell do not rise")
         cell_of = np.arange(n_cells).repeat(np.diff(layout.starts))
@@ -234,6 +240,22 @@ def layout_of(machine: CellsMachine, n_classes: int) -> tuple[IndexArray, CellLa
         codes=code_of[used],
     )
     return used, layout, parts
+
+
+def renumbered(machine: CellsMachine, present: IndexArray, data: Data) -> CellsMachine:
+    """Return a machine whose rows are only those that are here: pivots and support vectors, numbered by their places.
+
+    `present` are their positions among all training rows, ascending, and `data` the rows.
+    """
+    home = machine.tree.cells_of(data)
+    for number, one in enumerate(machine.cells):
+        home[np.searchsorted(present, one.rows[one.is_home])] = number
+    cells = []
+    for number, one in enumerate(machine.cells):
+        rows = np.searchsorted(present, one.rows)
+        inside = np.union1d(rows, np.flatnonzero(home == number))
+        cells.append(replace(one, cell=Cell(inside, home[inside] == number), rows=rows))
+    return replace(machine, tree=replace(machine.tree, rows=np.searchsorted(present, machine.tree.rows)), cells=cells)
 
 
 def model_of_cell(model: Any, cell: int) -> Any:

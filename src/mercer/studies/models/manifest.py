@@ -209,7 +209,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     rows, support_rows = arrays["training_rows"], arrays["support_rows"]
     least = 2 if isinstance(prediction_kind, Classes) else 1
     if "n_streamed" in manifest:
-        _check_streamed(manifest["n_streamed"], machine_spec, rows, support_rows)
+        _check_streamed(manifest, machine_spec, rows, support_rows)
         least = 0
     check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=least)
     check_vector(support_rows, "support_rows", 0, len(rows))
@@ -273,11 +273,12 @@ def _cells(
     is_joint = isinstance(prediction_kind, Classes) and prediction_kind.scheme not in SCHEMES
     if not isinstance(machine_spec, ForSVC | ForSVR | ForOneClassSVM) or is_joint:
         refuse(f"it has cells, which a {machine_spec.machine} does not have")
-    if "n_streamed" in manifest:
-        refuse("it has cells, and rows that were streamed from a file")
     if names != CELL_ARRAYS.keys():
         refuse("it has cells, and lacks arrays of them")
-    return CellLayout.of_file(manifest["cells"], arrays, prediction_kind, machine_spec, n_support)
+    has_all_rows = "n_streamed" not in manifest
+    return CellLayout.of_file(
+        manifest["cells"], arrays, prediction_kind, machine_spec, n_support, has_all_rows=has_all_rows
+    )
 
 
 def _way(manifest: dict[str, Any], cells: CellLayout | None) -> Way | None:
@@ -297,10 +298,19 @@ def _way(manifest: dict[str, Any], cells: CellLayout | None) -> Way | None:
         refuse(f"its approximation is invalid: {error}")
 
 
-def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray, support_rows: np.ndarray) -> None:
-    """Refuse a claim that training rows were streamed, unless the model has no training rows but support vectors."""
-    is_possible = not len(rows) if machine_spec.own_vectors is not None else isinstance(machine_spec, (ForSVC, ForSVR))
-    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or not is_possible or len(rows) != len(support_rows):
+def _check_streamed(
+    manifest: dict[str, Any], machine_spec: MachineSpec, rows: np.ndarray, support_rows: np.ndarray
+) -> None:
+    """Refuse a claim that training rows are not in the file, unless the model has no training rows but support vectors.
+
+    Those of cells have the pivots of the tree, too.
+    """
+    n_rows, kinds = manifest["n_streamed"], (ForSVC, ForSVR, ApproximateSpec)
+    is_kind = isinstance(machine_spec, kinds) or ("cells" in manifest and isinstance(machine_spec, ForOneClassSVM))
+    is_possible = not len(rows) if machine_spec.own_vectors is not None else is_kind
+    others = len(rows) - len(support_rows)  # landmarks whose coefficients are 0
+    is_possible &= not others or isinstance(machine_spec, ApproximateSpec)
+    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or not is_possible or len(rows) > n_rows:
         refuse(f"its number of streamed training rows is {n_rows!r}, which does not fit its machine and its rows")
 
 

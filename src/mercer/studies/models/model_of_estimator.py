@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from mercer.approximate import CellsMachine
 from mercer.certificates import QuadraticEvidence, Solution, dual_objective
 from mercer.data import (
     Data,
@@ -224,10 +225,10 @@ def as_model(machine: Machine, X: Any = None, y: Any = None, sample_weight: Any 
     """
     _check_machine(machine)
     check_is_fitted(machine)
-    if getattr(machine, "_of_lazy_table", False):
+    if getattr(machine, "_of_lazy_table", False) and X is not None:
         raise ValueError(
-            f"no model file can hold this {type(machine).__name__}, which was trained on a lazy table: its claims need "
-            "the rows, which are with workers. Keep it by pickle, or fit it to rows in memory."
+            f"this {type(machine).__name__} was trained on a lazy table, whose rows workers hold: its model does not "
+            "list them. Call as_model(machine) without X and y."
         )
     check_rows(machine)
     if getattr(machine, "training_file_", None) is not None and X is None:
@@ -380,7 +381,9 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
     """Return the model of an estimator that was fitted on these rows and weights, with the parameters of the fit."""
     check_probabilities(machine)
     if has_cells(machine):
-        return _checked_cells(model_of_cells(training, machine, sample_weight), training)
+        return _checked_cells(
+            model_of_cells(training, machine, cast(CellsMachine, machine.approximation_), sample_weight), training
+        )
     if not isinstance(machine, Dual) or is_approximate(machine):
         return _model_of_other(training, machine, sample_weight)
     check_rows(machine)

@@ -21,6 +21,7 @@ from mercer.studies.models.assembling import (
     model_of_other,
     support_of_cells,
 )
+from mercer.studies.models.cell_layout import renumbered
 from mercer.studies.models.fitted_state import has_cells, is_approximate, support_rows, trained
 from mercer.studies.models.model import Model
 from mercer.studies.models.row_reader import reader_of
@@ -60,12 +61,14 @@ def model_of_machine(machine: Any) -> Model:
         If no model file can hold the machine: see :func:`mercer.as_model`.
     """
     check_probabilities(machine)
-    kind = _prediction_kind(machine)
+    kind, is_elsewhere = _prediction_kind(machine), getattr(machine, "_of_lazy_table", False)
     if has_cells(machine):
         at, vectors = support_of_cells(machine)
-        n = sum(int(np.count_nonzero(one.cell.is_home)) for one in machine.approximation_.cells)
-        training = _training(machine, kind, np.zeros(n), vectors, at)
-        model = model_of_cells(training, machine)
+        cells = machine.approximation_
+        if is_elsewhere:
+            rows, cells, at = at, renumbered(cells, at, vectors), np.arange(at.size)
+        n = sum(int(np.count_nonzero(one.cell.is_home)) for one in cells.cells)
+        model = model_of_cells(_training(machine, kind, np.zeros(n), vectors, at), machine, cells)
     elif isinstance(machine, Dual) and not is_approximate(machine):
         rows = np.asarray(machine._rows, dtype=np.int64)
         place = np.searchsorted(rows, machine.support_)
@@ -83,6 +86,10 @@ def model_of_machine(machine: Any) -> Model:
         place = np.zeros(0, dtype=np.int64) if state.rows is None else np.asarray(state.rows, dtype=np.int64)
         training = _training(machine, kind, np.zeros(_n_rows(machine, state)), state.vectors, place)
         model = model_of_other(training, state)
+        rows = np.sort(machine.support_) if is_elsewhere else place
+    if is_elsewhere:
+        training_rows = replace(model.training, rows=rows.astype(np.int64), n_streamed=machine.shape_fit_[0])
+        model = replace(model, training=training_rows)
     return replace(model, seal=getattr(machine, "seal_", None))
 
 

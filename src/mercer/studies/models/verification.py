@@ -318,9 +318,9 @@ def _another_table(model: Model, table: Table) -> str:
     rows = model.training.rows
     if model.training.n_streamed is not None:
         return (
-            f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, and the model "
-            "file does not list all of them, so this command cannot recompute its certificate; in Python, fit_file on "
-            "the same file and then certificate_.verify() can"
+            f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, or that "
+            "workers held, and the model file does not list all of them, so this command cannot recompute its "
+            "certificate; in Python, fit_file on the same file and then certificate_.verify() can"
         )
     if model.training.checksum == NO_TABLE:
         return (
