@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -312,8 +312,9 @@ class StoppedHereError(Exception):
     pass
 
 
-def stopped_fit(machine, given, folder, moment, monkeypatch):
-    """Have the fit fail when it has written so many states, if it writes so many."""
+@contextmanager
+def stopping_at(moment, monkeypatch):
+    """Have the work fail when it has written so many states, if it writes so many."""
     save, count = checkpoints.Generations.save, itertools.count(1)
 
     def stopping(self, *about):
@@ -324,7 +325,7 @@ def stopped_fit(machine, given, folder, moment, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints.Generations, "save", stopping)
         with suppress(StoppedHereError):
-            machine.fit(*given, checkpoint=folder)
+            yield
 
 
 @pytest.mark.parametrize("name", APPROXIMATE)
@@ -333,7 +334,8 @@ def test_an_approximation_that_was_stopped_continues(name, tmp_path, monkeypatch
     given = (X[:500],) if target is None else (X[:500], target[:500])
     monkeypatch.setattr("mercer.approximate.cell_machine._ONE_STATE", 300)
     plain = make().fit(*given)
-    stopped_fit(make(), given, tmp_path, 4, monkeypatch)
+    with stopping_at(4, monkeypatch):
+        make().fit(*given, checkpoint=tmp_path)
     machine = make().fit(*given, checkpoint=tmp_path)
     assert str(machine.certificate_.status) == "optimal"
     assert machine.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=2e-3)

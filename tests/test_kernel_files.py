@@ -1,5 +1,9 @@
 """Kernel machines that are fitted on files larger than memory: the exact optimum, proved over all rows of the file."""
 
+import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +15,8 @@ from mercer import SVC, SVR, Linear, Sigmoid
 from mercer.certificates.evaluation import evaluate
 from mercer.certificates.status import Status
 from mercer.data import as_data
+from mercer.data.files import Checkpoint, write_checked
+from mercer.data.files import checkpoint as checkpoints
 from mercer.gram import Gram
 from mercer.gram.rows import Block, TableRows
 from mercer.gram.rows.sampled_rows import sampled_rows
@@ -23,6 +29,7 @@ from mercer.specs.streamed_training import first_rows, train_streamed
 from mercer.studies.cli import run
 from mercer.studies.files.table_files import read_table
 from mercer.studies.models import load_model, model_of_file, save_model, verify
+from test_checkpoints import stopping_at
 from test_out_of_core import FEATURES, a_frame, written
 
 
@@ -266,3 +273,103 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
     capsys.readouterr()
     assert run([*fit, "--force", "--gamma", "40"]) != 0
     assert "Give --memory" in capsys.readouterr().err
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Write a state after every part of the work."""
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "_SHARE", 1e9)
+
+
+def trained_in(folder, task, **limits):
+    with Checkpoint.opened(folder, dict) as checkpoint:
+        return train_streamed(task, Control(Limits(tol=1e-6, **limits), checkpoint=checkpoint))
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 5])
+def test_training_that_was_stopped_continues_with_its_rows_and_its_points(moment, often, tmp_path, monkeypatch):
+    task = a_task(memory=40_000, C=5.0)
+    expected = train_streamed(task, Control(Limits(tol=1e-6)))
+    with stopping_at(moment, monkeypatch):
+        trained_in(tmp_path, task)
+    machine = trained_in(tmp_path, task)
+    assert machine.certificate.status == machine.certificate.verify().status == "optimal"
+    assert machine.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-6)
+    again = trained_in(tmp_path, task)  # starts at the optimum
+    assert again.n_iter[0] <= max(3, expected.n_iter[0] // 5)
+    # With less memory, support vectors alone are read again.
+    smaller = trained_in(tmp_path, replace(task, memory=task.memory * 4 // 5))
+    assert smaller.certificate.status == "optimal"
+    assert smaller.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("damage", ["order", "number", "shape", "weight", "header"])
+def test_rows_of_a_damaged_state_are_not_read(damage, often, tmp_path):
+    task = a_task(memory=40_000)
+    task.rows.weights[7] = 0.0
+    expected = trained_in(tmp_path, task)
+    positions, points = np.array([3, 9, 12]), np.zeros((1, 3))
+    changed = {
+        "order": {"positions": positions[::-1]},
+        "number": {"positions": positions + 899},
+        "shape": {"points": np.zeros((2, 3))},
+        "weight": {"positions": np.array([3, 7, 9])},
+    }
+    header = {} if damage == "header" else {"tol": 1e-7, "n_passes": 2}
+    for path in tmp_path.glob("rows-*.bin"):
+        write_checked(path, header, {"positions": positions, "points": points} | changed.get(damage, {}))
+    with pytest.warns(UserWarning, match="is damaged and is not used"):
+        machine = trained_in(tmp_path, task)
+    assert machine.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("memory", ["1100kB", "50MB"])
+def test_a_fit_on_a_file_continues_and_removes_its_states_in_the_end(memory, often, tmp_path, monkeypatch):
+    frame, blocks = a_frame(), tmp_path / "t.csv.blocks"
+    path = written(frame.drop(columns=["t", "w"]), tmp_path / "t.csv")
+    about = {"target": "y", "memory": memory}
+    expected = SVC(C=3.0, tol=1e-5).fit(frame[FEATURES].to_numpy(), frame["y"])
+    with stopping_at(3, monkeypatch):
+        SVC(C=3.0, tol=1e-5).fit_file(path, **about)
+    (folder,) = blocks.glob("fit-*")
+    assert list(folder.glob("*.bin"))
+    shutil.copytree(folder, tmp_path / "states")
+    machine = SVC(C=3.0, tol=1e-5).fit_file(path, **about)
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-6)
+    assert not list(blocks.glob("fit-*"))
+    shutil.copytree(tmp_path / "states", folder)
+    with pytest.warns(ConvergenceWarning):
+        SVC(C=2.0, tol=1e-5, max_iter=1).fit_file(path, **about)  # another machine: its states take their place
+    assert folder not in blocks.glob("fit-*")
+    assert len(list(blocks.glob("fit-*"))) == 1
+
+
+KILLED = """
+import os, signal, sys
+from mercer import SVC
+from mercer.data.files import checkpoint
+checkpoint.SECONDS, checkpoint._SHARE = 0.0, 1e9
+save, count = checkpoint.Generations.save, [0]
+def dying(self, *about):
+    save(self, *about)
+    count[0] += 1
+    if count[0] == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+checkpoint.Generations.save = dying
+SVC(C=3.0, tol=1e-5).fit_file(sys.argv[1], target="y", memory="1100kB")
+"""
+
+
+@pytest.mark.slow
+def test_a_fit_on_a_file_that_is_killed_again_and_again_continues(tmp_path):
+    frame = a_frame()
+    path = written(frame.drop(columns=["t", "w"]), tmp_path / "t.csv")
+    for moment in (1, 2, 3, 4):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(moment)], check=False)
+        assert done.returncode == -signal.SIGKILL
+    machine = streamed(SVC(C=3.0, tol=1e-5), path, target="y")
+    expected = SVC(C=3.0, tol=1e-5).fit(frame[FEATURES].to_numpy(), frame["y"])
+    assert machine.certificate_.verify().status == "optimal"
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-6)

@@ -109,7 +109,7 @@ def _changed(current: Any, values: dict[str, Any]) -> Any:
     return other
 
 
-_OF_THE_RUN = ("callback", "cluster", "max_iter", "max_seconds", "memory_limit", "n_jobs", "verbose", "warm_start")
+OF_THE_RUN = ("callback", "cluster", "max_iter", "max_seconds", "memory_limit", "n_jobs", "verbose", "warm_start")
 """Parameters that decide how long a fit works and what it shows, but not its result."""
 
 
@@ -118,7 +118,7 @@ def about_fit(machine: Any, X: Any, y: Any, sample_weight: Any) -> dict[str, Any
     params = {
         name: type(value).__name__ if isinstance(value, BaseEstimator) else text_of(value)
         for name, value in machine.get_params().items()
-        if name.rpartition("__")[2] not in _OF_THE_RUN
+        if name.rpartition("__")[2] not in OF_THE_RUN
     }
     return {
         "work": "fit",

@@ -107,7 +107,7 @@ class ReadsFiles:
         The file is parsed once into a folder of blocks of numbers. The solver then reads the blocks as often as it
         needs, with the same steps and to the same certified gap as `fit` on the encoded table. If the process is
         killed, the same call continues from the blocks and the last checkpoint that are complete. A kernel machine has
-        its support vectors in memory, and visits all other rows in passes; it has no checkpoint.
+        its support vectors in memory, and visits all other rows in passes.
 
         Parameters
         ----------

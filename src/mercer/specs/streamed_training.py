@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mercer._typing import IndexArray
 from mercer.certificates.certificate import Certificate, Numbers, combine
 from mercer.certificates.solution import Solution
 from mercer.certificates.status import Status
 from mercer.data import as_data
+from mercer.data.files import DamagedFileError, State, read_checked
 from mercer.gram.rows.table_rows import sample_of
 from mercer.solvers import Control, Progress, solve
 from mercer.solvers.loop import ProgressMonitor, StopWork
@@ -34,6 +38,7 @@ _SHARE = 0.5  # of the tolerance: for the rows in memory, and for the others
 _TIGHTER = 0.1  # factor of both tolerances when only the relative gap is still too large
 _TIGHTEST = 1e-12  # share of the tolerance; with smaller ones rounding decides about the gap
 _LEAST_GROWTH = 64  # rows that must be able to join the support vectors
+_STATE = "rows"  # name of the state in the checkpoint
 _REPORT_SECONDS = 0.1  # between two reports of a pass
 
 
@@ -43,7 +48,8 @@ def train_streamed(task: StreamedTask, control: Control, first: MemoryRows | Non
     `first` are the :func:`first_rows`, if the caller has them. Machines are solved on these rows. A pass over all rows
     then computes their decision values in float64, and rows that violate the optimality conditions join those in
     memory; rows that are not support vectors leave if memory is short. The dual objective rises in every round, so that
-    the rounds end; a pass without a violator proves the optimum over all rows.
+    the rounds end; a pass without a violator proves the optimum over all rows. In the checkpoint of `control` are the
+    positions of the rows in memory with their variables, and the points that solvers reach within a round.
 
     Raises
     ------
@@ -84,6 +90,20 @@ def first_rows(task: StreamedTask) -> MemoryRows:
     return joined(parts)
 
 
+def _rows_at(task: StreamedTask, positions: IndexArray) -> MemoryRows:
+    """Return the rows at these ascending positions, read in one pass; DamagedFileError for rows of weight 0."""
+    parts = []
+    for block in task.rows.blocks():
+        first, last = np.searchsorted(positions, [block.at.start, block.at.stop])
+        chosen = positions[first:last] - block.at.start
+        if not (block.weights[chosen] > 0.0).all():
+            raise DamagedFileError("it has rows of weight 0")
+        if chosen.size:
+            about = as_data(block.table[chosen]), block.labels[chosen], block.weights[chosen]
+            parts.append(task.in_memory(block.at.start + chosen, *about))
+    return joined(parts)
+
+
 class _Training:
     """A fit under way."""
 
@@ -97,9 +117,14 @@ class _Training:
         self.tol = _SHARE * self.limits.tol
 
     def trained(self, rows: MemoryRows) -> StreamedMachine:
-        """Return the trained machine, beginning with some rows in memory."""
+        """Return the trained machine, beginning with some rows in memory, or with those of the checkpoint."""
+        checkpoint = self.control.checkpoint
+        reached = None if checkpoint is None else checkpoint.load(_STATE, self._read)
+        rows = rows if reached is None else reached
         while True:
+            self._store(rows)
             rows = self._solved(rows)
+            self._store(rows)
             ended = self._ended()
             outside = self._looked(rows)
             if ended is Status.STALLED and outside is not None and self._can_join(rows, outside):
@@ -141,6 +166,7 @@ class _Training:
             left = self.monitor.left(int(self.n_iter[number]))
             left = left.with_limits(replace(left.limits, tol=self.tol, tol_gap=None))
             left = left.for_machine(number, self.task.n_machines)
+            left = left.in_part(f"pass-{self.n_passes}-{rows.positions.size}-{number}")
             assert problem is not None  # the sample has rows of every class, of which support vectors remain
             start = starts[number][:, chosen].ravel()
             solution = solve(problem, gram.restrict(chosen), control=left, start=start if start.any() else None)
@@ -151,6 +177,37 @@ class _Training:
         self.n_values += gram.n_values
         self.solutions = solutions
         return rows._replace(points=points)
+
+    def _store(self, rows: MemoryRows) -> None:
+        """Write which rows are in memory, and their variables; the points within earlier rounds are not needed then."""
+        checkpoint = self.control.checkpoint
+        if checkpoint is not None:
+            checkpoint.store(_STATE, partial(self._state_of, rows, self.tol, self.n_passes))
+            if self.n_passes:
+                checkpoint.part(f"pass-{self.n_passes - 1}").clear()
+
+    def _state_of(self, rows: MemoryRows, tol: float, n_passes: int) -> State:
+        arrays = {"positions": rows.positions.astype(np.int64), "points": rows.points.reshape(-1, rows.positions.size)}
+        return {"tol": tol, "n_passes": n_passes}, arrays
+
+    def _read(self, path: Path) -> MemoryRows:
+        """Return the rows of a state with their variables; if memory is smaller now, support vectors alone."""
+        header, arrays = read_checked(path)
+        shape, n = (self.task.n_machines, self.task.n_variables), self.task.rows.n
+        try:
+            positions, points = arrays["positions"], arrays["points"]
+            tol, n_passes = float(header["tol"]), int(header["n_passes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"its header is invalid: {error}") from error
+        is_valid = positions.dtype == np.int64 and positions.ndim == 1 and positions.size > 0 and n_passes >= 0
+        is_valid = is_valid and points.shape == (shape[0] * shape[1], positions.size) and 0.0 < tol <= self.tol
+        if not is_valid or positions[0] < 0 or positions[-1] >= n or (np.diff(positions) <= 0).any():
+            raise DamagedFileError("its numbers are not those of rows of this table")
+        if not np.isfinite(points).all():
+            raise DamagedFileError("a coefficient is not finite")
+        rows = _rows_at(self.task, positions)._replace(points=points.reshape(*shape, -1).copy())
+        self.tol, self.n_passes = tol, n_passes
+        return rows if rows.positions.size <= self.task.room(rows.data) else self._support_alone(rows)
 
     def _memory_bytes(self, rows: MemoryRows) -> int:
         return int(rows.positions.size * self.task.row_bytes(rows.data)) + self.task.rows.memory_bytes
@@ -191,12 +248,16 @@ class _Training:
         n_new = min(outside.n_violators, room - n_support)
         outside.keep_worst(n_new)
         if rows.positions.size + n_new > room:
-            remaining = is_support.copy()
-            if self.task.class_weight is not None:  # a machine without a bias may have support vectors of one class
-                for number in range(self.task.class_weight.size):
-                    remaining[np.flatnonzero(rows.labels == number)[:_OF_A_CLASS]] = True
-            rows = rows.of(np.flatnonzero(remaining))
+            rows = self._support_alone(rows)
         return joined([rows, *(self.task.in_memory(*violators[:-1]) for violators in outside.violators)])
+
+    def _support_alone(self, rows: MemoryRows) -> MemoryRows:
+        """Return the support vectors, and some rows of each class."""
+        remaining = rows.is_support
+        if self.task.class_weight is not None:  # a machine without a bias may have support vectors of one class
+            for number in range(self.task.class_weight.size):
+                remaining[np.flatnonzero(rows.labels == number)[:_OF_A_CLASS]] = True
+        return rows.of(np.flatnonzero(remaining))
 
     def _refuse(self, rows: MemoryRows, n_support: int, n_violators: int, room: int) -> None:
         """Raise the error of support vectors that do not fit."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
+import shutil
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -18,6 +21,8 @@ from mercer._typing import FloatArray
 from mercer.certificates import Status
 from mercer.cluster import ClusterError, workers_of
 from mercer.data import check_choice, check_count, check_flag
+from mercer.data.files import Checkpoint, text_of
+from mercer.estimators._base import OF_THE_RUN
 from mercer.estimators._from_file import FitsFiles, ReadsFiles, TrainingFile
 from mercer.estimators._kernel_from_file import FitsKernelFiles
 from mercer.estimators._labels import Labels, labels_of_sums
@@ -149,19 +154,25 @@ def fit_file(
             rows = FileRows(blocks, learnt, label_of, share, reports.read)
         else:
             rows = rows_of_cache(blocks, learnt, label_of, share, reports.read)
+        about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
+        about["target"] = [quantity.centre, quantity.scale]
+        about["class_weight"] = None if labels is None else labels.class_weight.tolist()
         if isinstance(machine, FitsFiles):
             problems = machine._problems(spec, rows, labels)
-            about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
-            about["target"] = [quantity.centre, quantity.scale]
-            about["class_weight"] = None if labels is None else labels.class_weight.tolist()
             checkpoints = Checkpoints(blocks.folder, about, rows)
             solutions = _solve_on_file(machine, problems, reports.following(control), checkpoints, budget.solver)
         elif isinstance(rows, TableRows):
             reports.begin("solve")
-            _fit_in_memory(machine, rows, labels, budget.solver)
+            with _folder_until_optimal(machine, blocks, about | {"in_memory": True}) as folder:
+                _fit_in_memory(machine, rows, labels, budget.solver, folder)
         else:
             left = budget.rows - rows.memory_bytes, budget.solver
-            machine._train_on_file(rows, labels, reports.following(control, "violation"), *left)
+            with (
+                _folder_until_optimal(machine, blocks, about) as folder,
+                Checkpoint.opened(folder, lambda: {"work": "fit_file"}) as checkpoint,
+            ):
+                following = replace(reports.following(control, "violation"), checkpoint=checkpoint)
+                machine._train_on_file(rows, labels, following, *left)
             machine._rescale(quantity.centre, quantity.scale)
     reports.end()
     file = TrainingFile(
@@ -182,7 +193,26 @@ def fit_file(
     return machine
 
 
-def _fit_in_memory(machine: FitsKernelFiles, rows: TableRows, labels: Labels | None, memory: int) -> None:
+@contextmanager
+def _folder_until_optimal(machine: FitsKernelFiles, blocks: Blocks, about: Mapping[str, Any]) -> Iterator[Path]:
+    """Give the folder of the checkpoint of a kernel machine, and remove it after a fit to the optimum.
+
+    It belongs to this machine and this table. Those of others are removed at once: a folder of blocks has one.
+    """
+    params = {name: text_of(value) for name, value in machine.get_params(deep=False).items() if name not in OF_THE_RUN}
+    text = json.dumps([about, params], sort_keys=True, default=repr)
+    folder = blocks.folder / f"fit-{hashlib.sha256(text.encode()).hexdigest()}"
+    for other in blocks.folder.glob("fit-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    yield folder
+    if machine.fit_status_ == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fit_in_memory(
+    machine: FitsKernelFiles, rows: TableRows, labels: Labels | None, memory: int, checkpoint: Path
+) -> None:
     """Train the machine on a table that fits into memory, by `fit`, with so many bytes for the solver."""
     fit: Any = machine.fit
     y = rows.labels if labels is None else labels.classes[np.maximum(rows.labels, 0.0).astype(np.intp)]
@@ -191,7 +221,7 @@ def _fit_in_memory(machine: FitsKernelFiles, rows: TableRows, labels: Labels | N
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "memory_limit=", UserWarning)  # `memory` is what the user knows
-            fit(rows.table, y, None if (rows.weights == 1.0).all() else rows.weights)
+            fit(rows.table, y, None if (rows.weights == 1.0).all() else rows.weights, checkpoint=checkpoint)
     finally:
         machine.memory_limit = limit
 

@@ -93,7 +93,7 @@ def fit_file(
     estimator = _machine(name, options | {"class_weight": of_file.class_weight(options["class_weight"])})
     _fit(estimator, tables, about_file)
     status = estimator.certificate_.status
-    what_next = f"the same command continues from {'the parsed blocks' if name in IN_PASSES else 'its checkpoint'}"
+    what_next = "the same command continues from its checkpoint"
     if status == "interrupted" and path.exists():
         raise Failure("interrupted", f"{path} is as it was; {what_next}", INTERRUPTED)
     model = model_of_file(estimator)
