@@ -11,7 +11,9 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer import RBF, SVC, SVR, KernelSearchCV, Landmarks, OneClassSVM, Spectrum, fit_model, gram_matrix
 from mercer.approximate import WAYS, way_of
-from mercer.studies.models import verify
+from mercer.data import as_data
+from mercer.gram.rows import MappedRows, MappedTable
+from mercer.studies.models import load_model, save_model, verify
 from mercer.studies.report.certificates import certainty
 
 
@@ -214,7 +216,7 @@ def test_a_search_shares_features_between_penalties_and_finds_what_separate_fits
     assert set(both.cv_results_["status"]) == {"optimal"}
 
 
-def test_the_certificate_is_verified_by_numpy_and_an_estimate_is_proved_on_demand(monkeypatch):
+def test_the_certificate_is_verified_by_numpy_and_an_estimate_is_proved_on_demand(monkeypatch, tmp_path):
     X, y, f = rings()
     for machine in (SVC(approximation=Landmarks(30)), SVR(approximation=Landmarks(30))):
         certificate = machine.fit(X, y if isinstance(machine, SVC) else f).certificate_
@@ -232,6 +234,10 @@ def test_the_certificate_is_verified_by_numpy_and_an_estimate_is_proved_on_deman
     assert estimated.estimated_distance == pytest.approx(proved.distance_to_exact, rel=0.6)
     assert "not proved" in str(estimated)
     assert "at most" not in estimated.distance_in_words
+    labels = np.where(y, "in", "out")
+    model = fit_model({"a": X[:, 0], "b": X[:, 1], "y": labels}, "y", SVC(approximation=Landmarks(30)))
+    save_model(tmp_path / "m.mercer", model)
+    assert load_model(tmp_path / "m.mercer").certificate.estimated_dual == model.certificate.estimated_dual
     assert estimated.prove().distance_to_exact == pytest.approx(proved.distance_to_exact, rel=1e-12)
 
 
@@ -282,8 +288,48 @@ def test_a_time_limit_gives_a_machine_with_a_true_certificate():
     assert 0.0 < certificate.distance_to_exact <= 1.0 + 1e-9
 
 
-def test_features_that_exceed_the_memory_limit_are_in_a_file():
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(loss="squared_hinge"),
+        SVC(multi_class="ovo"),
+        SVC(multi_class="ovr", fit_intercept=False),
+        SVR(loss="squared_epsilon_insensitive"),
+        OneClassSVM(nu=0.3),
+    ],
+)
+def test_features_that_exceed_the_memory_limit_are_in_a_file(machine, monkeypatch):
+    monkeypatch.setattr(MappedTable, "height", 81)
+    X, y, f = rings()
+    targets = f if isinstance(machine, SVR) else y
+    if isinstance(machine, SVC) and machine.loss == "hinge":
+        targets = np.array(["a", "b", "c"])[np.digitize(f, [-0.4, 0.4])]
+    one, other = (
+        clone(machine)
+        .set_params(approximation=Landmarks(50), memory_limit=limit, tol_gap=1e-6)
+        .fit(X, *([] if isinstance(machine, OneClassSVM) else [targets]))
+        for limit in (None, 0)
+    )
+    assert np.allclose(*(each.approximation_.values(as_data(X)) for each in (one, other)), atol=2e-3)
+    assert other.certificate_.primal == pytest.approx(one.certificate_.primal, rel=3e-6)
+    assert other.certificate_.exact_dual == pytest.approx(one.certificate_.exact_dual, rel=1e-3)
+    assert other.certificate_.distance_to_exact < 1.1 * one.certificate_.distance_to_exact + 1e-3
+
+
+def test_a_search_goes_on_from_second_derivatives_of_features_in_a_file():
     X, y, _ = rings()
-    machines = [SVC(approximation=Landmarks(50), memory_limit=limit).fit(X, y) for limit in (None, 0)]
-    assert np.array_equal(*(one.decision_function(X) for one in machines))
-    assert machines[1].certificate_.peak_memory_bytes < machines[0].certificate_.peak_memory_bytes
+    machine = SVC(loss="squared_hinge", approximation=Landmarks(40), tol_gap=1e-8, memory_limit=0)
+    shared = {}
+    for C in (0.01, 1.0, 100.0):
+        machine._shared = shared
+        objective = machine.set_params(C=C).fit(X, y).certificate_.primal
+        machine._shared = None
+        assert objective == pytest.approx(machine.set_params(memory_limit=None).fit(X, y).certificate_.primal, rel=1e-7)
+        machine.set_params(memory_limit=0)
+    assert isinstance(shared[40, "rows"], MappedRows)
+    assert shared[40, "rows"].curvature is not None
+
+
+def test_a_full_disk_says_what_features_need():
+    with pytest.raises(OSError, match=r"features of 1,000,000,000 rows .* take 4,000,000,000,000,000 bytes"):
+        MappedTable(10**9, 10**6)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import SVC, SVR, Linear, Sigmoid
+from mercer import SVC, SVR, Landmarks, Linear, Sigmoid
 from mercer.certificates.evaluation import evaluate
 from mercer.certificates.status import Status
 from mercer.data import as_data
@@ -21,6 +21,7 @@ from mercer.gram import Gram
 from mercer.gram.rows import Block, TableRows
 from mercer.gram.rows.sampled_rows import sampled_rows
 from mercer.kernels import RBF, On
+from mercer.multiclass.training import make_tasks
 from mercer.problems import c_svc
 from mercer.solvers import Control, Limits
 from mercer.specs import ForSVC
@@ -52,7 +53,7 @@ def a_task(n=900, memory=200_000, **about):
 
 def streamed(machine, path, **about):
     machine.fit_file(path, **{"memory": "1100kB", **about})
-    assert hasattr(machine, "_streamed")
+    assert hasattr(machine, "_streamed") or machine.approximation is not None
     return machine
 
 
@@ -100,6 +101,65 @@ def test_regression_is_as_in_memory(tmp_path, loss):
     of_scaled = SVR(epsilon=0.7, tol=1e-5, loss=loss).fit(X, (t - t.mean()) / t.std())
     np.testing.assert_allclose(scaled.predict(frame), of_scaled.predict(X) * t.std() + t.mean(), atol=1e-4)
     np.testing.assert_allclose(model_of_file(scaled).predict(frame), scaled.predict(frame), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "about"),
+    [
+        (2, {"class_weight": {3: 2.0, 4: 0.5}}),
+        (2, {"loss": "squared_hinge", "fit_intercept": False}),
+        (4, {"class_weight": "balanced"}),
+        (3, {"multi_class": "ovr", "loss": "squared_hinge"}),
+    ],
+)
+@pytest.mark.parametrize("memory", ["1100kB", "1600kB"])
+def test_landmarks_of_a_file_have_the_objective_and_the_distance_that_they_say(tmp_path, n_classes, about, memory):
+    frame = a_frame(n_classes=n_classes)
+    path = written(frame.drop(columns="t"), tmp_path / "t.csv")
+    X, y, w = frame[FEATURES].to_numpy(), frame["y"], frame["w"]
+    machine = SVC(tol_gap=1e-6, approximation=Landmarks(40), **about)
+    exact = clone(machine).set_params(approximation=None).fit(X, y, w)
+    machine.fit_file(path, target="y", sample_weight="w", memory=memory)
+    claim = machine.certificate_
+    assert claim.status == "optimal"
+    assert claim.relative_gap <= 1e-6
+    assert claim.exact_dual <= exact.certificate_.primal <= claim.exact_primal
+    assert claim.distance_to_exact < 0.3
+    assert claim.primal == pytest.approx(claim.exact_primal, rel=1e-6)  # of features in single precision
+    np.testing.assert_array_equal(X[machine.support_], machine.support_vectors_)
+    f = machine.approximation_.values(as_data(X))
+    codes, by_class = y.to_numpy() - 3, w * machine.class_weight_[y - 3]
+    norms = [one.norm for one in (machine.function_ if n_classes > 2 else [machine.function_])]
+    objective = 0.5 * np.square(norms).sum()
+    for column, task in enumerate(make_tasks(codes, n_classes, machine.multi_class)):
+        slack = np.maximum(0.0, 1.0 - task.signs * f[task.rows, column])
+        objective += by_class.to_numpy()[task.rows] @ slack ** (2 if machine.loss == "squared_hinge" else 1)
+    assert objective == pytest.approx(claim.exact_primal, rel=1e-9)
+    again = claim.verify()
+    assert again.exact_primal == pytest.approx(claim.exact_primal, rel=1e-10)
+    assert again.exact_dual == pytest.approx(claim.exact_dual, rel=1e-10)
+    np.testing.assert_array_equal(machine.predict(frame), machine.predict(X))
+    assert np.mean(machine.predict(X) == exact.predict(X)) > 0.85
+    save_model(tmp_path / "m.mercer", model_of_file(machine))
+    np.testing.assert_array_equal(load_model(tmp_path / "m.mercer").predict(read_table(path)), machine.predict(frame))
+
+
+@pytest.mark.parametrize("scale_target", [False, True])
+def test_landmarks_of_a_regression_in_a_file_are_those_of_the_same_rows_in_memory(tmp_path, monkeypatch, scale_target):
+    frame = a_frame()
+    path = written(frame.drop(columns=["y", "w"]), tmp_path / "t.parquet")
+    X, t = frame[FEATURES].to_numpy(), frame["t"].to_numpy()
+    unit = (t.mean(), t.std()) if scale_target else (0.0, 1.0)
+    machine = SVR(epsilon=0.5, tol_gap=1e-6, loss="squared_epsilon_insensitive", approximation=Landmarks(40))
+    expected = clone(machine).fit(X, (t - unit[0]) / unit[1])
+    monkeypatch.setattr("mercer.estimators._kernel_from_file.sample_of_file", lambda way, task: first_rows(task, 2000))
+    monkeypatch.setattr("mercer.specs.streamed.StreamedTask.room", lambda task, data: 4000)
+    streamed(machine, path, target="t", scale_target=scale_target)
+    claim = machine.certificate_
+    assert claim.primal == pytest.approx(expected.certificate_.primal, rel=1e-5)
+    assert claim.exact_dual == pytest.approx(expected.certificate_.exact_dual, rel=0.02)
+    np.testing.assert_allclose(machine.predict(frame), expected.predict(X) * unit[1] + unit[0], atol=1e-3 * t.std())
+    np.testing.assert_allclose(model_of_file(machine).predict(frame), machine.predict(frame), atol=1e-9)
 
 
 def test_rows_of_a_sorted_file_and_a_rare_class_at_its_end_count(tmp_path):
@@ -209,7 +269,9 @@ def test_rules_of_kernels_read_all_rows():
     ("about", "fault"),
     [
         ({"C": np.inf}, "C must be finite"),
-        ({"approximation": "landmarks"}, "approximation='landmarks' needs the rows in memory"),
+        ({"approximation": "cells"}, "approximation='cells' needs the rows in memory"),
+        ({"approximation": "auto"}, "approximation='auto' needs the rows in memory"),
+        ({"approximation": "landmarks"}, r"1,000 landmarks do not fit .* memory='\d+MB' or more, or take fewer"),
         ({"multi_class": "joint"}, "multi_class='joint' needs the rows in memory"),
         ({"probability": True}, "probability=True needs the rows in memory"),
         ({"warm_start": True}, "warm_start=True needs the rows in memory"),
@@ -220,7 +282,7 @@ def test_rules_of_kernels_read_all_rows():
 )
 def test_what_needs_the_rows_in_memory_is_refused(tmp_path, about, fault):
     path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
-    with pytest.raises((ValueError, TypeError), match=fault):
+    with pytest.raises((ValueError, TypeError, MemoryError), match=fault):
         SVC(**about).fit_file(path, target="y", memory="1MB")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,8 +31,34 @@ _SAMPLE = 500  # support vectors from which the distance is estimated otherwise
 _VALUES = 1 << 23  # decision values of all rows that are computed together, for several machines
 
 
+class DistanceEvidence(ABC):
+    """The data from which the distance of a sum of kernel values to the exact machine is computed."""
+
+    task: Any
+
+    @abstractmethod
+    def distances(self, *, independent: bool = False) -> Iterator[Distance]:
+        """Return the distance of each machine to the exact one; without native code if `independent`."""
+
+    def again(self, certificate: Certificate) -> tuple[Certificate, list[Distance]]:
+        """Return the certificate of the machine's own problem, which is that of the fit, and the distances again."""
+        return certificate, list(self.distances(independent=True))
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the user declared the kernel positive semidefinite, without a check."""
+        return bool(self.task.kernel.is_assumed)
+
+    def examples(self) -> NoReturn:
+        """Refuse to list the optimality conditions of examples."""
+        raise TypeError(
+            "examples() lists the optimality conditions of an exact machine, but this one is approximate. Look at its "
+            "decision values, or fit it with approximation=None."
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class ExpansionEvidence:
+class ExpansionEvidence(DistanceEvidence):
     """The data from which the distance of an expansion to the exact machine is computed.
 
     Attributes
@@ -93,10 +120,6 @@ class ExpansionEvidence:
                 lower = estimated_dual(one.problem, part, dual, _SAMPLE, values, check)
                 yield Distance(primal, estimated_dual=lower, n_kernel_values=gram.n_values - before)
 
-    def again(self, certificate: Certificate) -> tuple[Certificate, list[Distance]]:
-        """Return the certificate of the machine's own problem, which is that of the fit, and the distances again."""
-        return certificate, list(self.distances(independent=True))
-
     def level(self, gram: Gram, check: Callable[[], None]) -> float:
         """Return the bias of a one-class machine: at most a share `nu` of the rows, by weight, is outside."""
         assert isinstance(self.task.spec, ForOneClassSVM)
@@ -113,18 +136,6 @@ class ExpansionEvidence:
                 spread[self.places] = some
                 values = gram.matvec(spread, None, check)
             yield one, values[one.rows, number % width]
-
-    @property
-    def is_assumed(self) -> bool:
-        """Whether the user declared the kernel positive semidefinite, without a check."""
-        return self.task.kernel.is_assumed
-
-    def examples(self) -> NoReturn:
-        """Refuse to list the optimality conditions of examples."""
-        raise TypeError(
-            "examples() lists the optimality conditions of an exact machine, but this one is approximate. Look at its "
-            "decision values, or fit it with approximation=None."
-        )
 
 
 def _error(gram: Gram, coefficients: FloatArray, values: FloatArray) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable
 
@@ -12,7 +10,9 @@ import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
+from mercer.gram.rows import MappedRows, MappedTable, RowNumbers, TableRows
 from mercer.kernels import Kernel
 
 _NOISE = 1e-7  # share of the largest k(x, x): a landmark whose image is closer to the span of the others is not used
@@ -69,7 +69,13 @@ class LandmarkBasis:
         np.matmul(self.gram.block(rows, self.landmarks).astype(np.float32), self.triangle.astype(np.float32))
         return (time.perf_counter() - began) * self.gram.n / rows.size
 
-    def table(self, room: int, check: Callable[[], None]) -> Features:
+    @lazy_property
+    def inverse(self) -> Features:
+        """T^-1 in single precision."""
+        inverse = solve_triangular(self.triangle, np.eye(self.size), lower=False, check_finite=False)
+        return np.asarray(inverse, dtype=np.float32)
+
+    def table(self, room: int, check: Callable[[], None]) -> Features | MappedTable:
         """Return the coordinates of all rows of the Gram matrix, (n, k), in single precision.
 
         They are in memory if they fit in `room` bytes, and else in a temporary file. `check` is called between blocks.
@@ -82,22 +88,35 @@ class LandmarkBasis:
             If features are not finite.
         """
         n, k = self.gram.n, self.size
-        table = allocated(n, k, room)
-        inverse = solve_triangular(self.triangle, np.eye(k), lower=False, check_finite=False).astype(np.float32)
+        table = np.empty((n, k), dtype=np.float32) if 4 * n * k <= room else MappedTable(n, k, room)
         height = max(1, _BLOCK // max(1, k))
-        values = np.empty((min(n, height), k), dtype=np.float32)
         for first in range(0, n, height):
             rows = np.arange(first, min(n, first + height))
-            block = values[: rows.size]
-            for _ in self.gram.fill_block(block, rows, self.landmarks):
-                check()
-            for left in range(0, k, _WIDTH):  # the inverse is triangular: rows below the diagonal are 0
-                right = min(k, left + _WIDTH)
-                np.matmul(block[:, :right], inverse[:right, left:right], out=table[rows[0] : rows[-1] + 1, left:right])
-            if not np.isfinite(table[rows[0] : rows[-1] + 1]).all():
-                raise beyond_single(self.gram.kernel)
-            check()
+            out = (table.array if isinstance(table, MappedTable) else table)[first : first + rows.size]
+            self.fill(out, self.gram, rows, self.landmarks, check)
+            if isinstance(table, MappedTable):
+                table.release(first, first + rows.size)
         return table
+
+    def fill(
+        self, out: Features, gram: Gram, rows: IndexArray, landmarks: IndexArray, check: Callable[[], None]
+    ) -> None:
+        """Write the coordinates of some rows of a Gram matrix that has the landmarks at these positions.
+
+        Raises
+        ------
+        ValueError
+            If features are not finite.
+        """
+        values = np.empty((rows.size, self.size), dtype=np.float32)
+        for _ in gram.fill_block(values, rows, landmarks):
+            check()
+        for left in range(0, self.size, _WIDTH):  # the inverse is triangular: rows below the diagonal are 0
+            right = min(self.size, left + _WIDTH)
+            np.matmul(values[:, :right], self.inverse[:right, left:right], out=out[:, left:right])
+        if not np.isfinite(out).all():
+            raise beyond_single(gram.kernel)
+        check()
 
 
 def check_range(gram: Gram) -> None:
@@ -115,21 +134,21 @@ def beyond_single(kernel: Kernel) -> ValueError:
     )
 
 
-def allocated(n: int, k: int, room: int) -> Features:
-    """Return an empty table in memory if it fits in `room` bytes, and else in a temporary file without a name."""
-    if 4 * n * k <= room:
-        return np.empty((n, k), dtype=np.float32)
-    size = 4 * n * k
-    with tempfile.TemporaryFile() as file:  # it has no name on the disk, and lasts as long as the map
-        try:
-            file.truncate(size)
-            if hasattr(os, "posix_fallocate"):  # a full disk is an error now, and not a fault of the map later
-                os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"the features of {n:,} rows and {k:,} landmarks take {size:,} bytes, more than memory_limit allows in "
-                f"memory, and {tempfile.gettempdir()} has no room for them ({error.strerror}): free space there, set "
-                "TMPDIR to another folder, raise memory_limit, or take fewer landmarks",
-            ) from error
-        return np.asarray(np.memmap(file, dtype=np.float32, mode="r+", shape=(n, k)))
+def feature_rows(
+    table: Features | MappedTable,
+    labels: RowNumbers,
+    weights: RowNumbers,
+    pair: tuple[int, int] | None = None,
+    zeros: Callable[[int], RowNumbers] | None = None,
+) -> TableRows | MappedRows:
+    """Return features as rows of a linear machine: all of them, or with a `pair` of classes the rows of these.
+
+    `zeros` returns storage for numbers of rows of a table in a file.
+    """
+    if isinstance(table, MappedTable):
+        return MappedRows(table, labels, weights, pair, zeros)
+    labels, weights = labels[:], weights[:]
+    if pair is None:
+        return TableRows(table, labels, weights)
+    rows = np.flatnonzero((labels == pair[0]) | (labels == pair[1]))
+    return TableRows(table[rows], (labels[rows] == pair[0]).astype(np.float64), weights[rows])

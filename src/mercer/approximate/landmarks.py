@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -13,9 +14,9 @@ from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import ExpansionEvidence
-from mercer.approximate.feature_table import Features, LandmarkBasis, check_range
+from mercer.approximate.feature_table import Features, LandmarkBasis, check_range, feature_rows
 from mercer.approximate.one_class import solve_one_class
-from mercer.approximate.task import Task
+from mercer.approximate.task import MachineTask, Task
 from mercer.approximate.way import Expansion, Way
 from mercer.certificates.approximation import ApproximateCertificate, Distance, feasible_point
 from mercer.certificates.certificate import Certificate, combine
@@ -24,8 +25,10 @@ from mercer.data.arguments import check_count, check_number
 from mercer.data.files import DamagedFileError, State, read_checked
 from mercer.geometry.landmarks import pivoted_cholesky
 from mercer.gram import Gram
-from mercer.gram.rows.table_rows import LinearRows
+from mercer.gram.rows import LinearRows, MappedTable
+from mercer.gram.rows.mapped_rows import BLOCK
 from mercer.gram.threads import blas_threads
+from mercer.multiclass.pairs import class_pairs
 from mercer.solvers import Control, Limits, solve
 from mercer.solvers.loop import ProgressMonitor, StopWork
 from mercer.solvers.rows import (
@@ -37,7 +40,6 @@ from mercer.solvers.rows import (
     LinearSolution,
     SquaredEpsilonInsensitive,
     SquaredHinge,
-    TableRows,
     solve_each,
 )
 from mercer.specs import ForOneClassSVM, ForSVC, ForSVR, QuadraticSpec
@@ -50,6 +52,7 @@ _ENOUGH = "enough"  # key of what fits share: the number of landmarks with which
 _COST_OF_DOUBLE = 3.0  # time of twice as many landmarks over the time of the last machine
 _DRAWING, _FEATURES = 0.25, 0.4  # shares of the remaining time for the draw, and after it for the features
 _ROW_ARRAYS = 26  # arrays of length n that labels, weights, exact problems and the choice of the bias hold
+_MATRICES = 8  # of a number for each pair of landmarks: kernel values, their factor, second derivatives, and copies
 _FEWEST = 16  # landmarks that are used whatever the time
 _IMPROVED_VALUES = 1e9  # rows times support vectors up to which the exact solver improves the dual point of the bound
 _FEWEST_STEPS = 1000  # steps of it, at least; otherwise one for each support vector
@@ -207,6 +210,26 @@ def linear_problem(spec: QuadraticSpec, rows: LinearRows, positive: int) -> Line
     return LinearProblem(rows, loss, C=spec.C, bias=bias, positive=positive if loss.classifies else None)
 
 
+def improved(
+    machines: Sequence[MachineTask], gram: Gram, duals: Sequence[FloatArray], monitor: ProgressMonitor[Any]
+) -> list[FloatArray]:
+    """Return dual coefficients with a larger objective in the exact problem, by some steps of its solver."""
+    larger = list[FloatArray]()
+    for one, dual in zip(machines, duals, strict=True):
+        n_used = int(np.count_nonzero(dual))
+        if not 0 < n_used * one.rows.size <= _IMPROVED_VALUES or monitor.is_stopped():
+            larger.append(dual)
+            continue
+        view = gram if one.rows.size == gram.n else gram.restrict(one.rows)
+        left = monitor.left()
+        n_steps = max(_FEWEST_STEPS, n_used)
+        most = n_steps if left.limits.max_iter < 0 else min(n_steps, left.limits.max_iter)
+        control = replace(left, limits=replace(left.limits, max_iter=most), checkpoint=None)
+        solution = solve(one.problem, view, control=control, start=feasible_point(one.problem, dual))
+        larger.append(one.problem.coefficients(solution.beta))
+    return larger
+
+
 class _Solved(NamedTuple):
     """A machine on the features: weights (k,), bias, dual coefficients of the rows, certificate, and why its solver."""
 
@@ -310,7 +333,7 @@ class _Training:
             n_kernel_values=self.gram.n_values,
             seconds=self.monitor.seconds,
             peak_memory_bytes=certificate.peak_memory_bytes
-            + self._table_bytes(table)
+            + (table.memory_bytes if isinstance(table, MappedTable) else table.nbytes)
             + self.gram.peak_bytes
             + 8 * _ROW_ARRAYS * self.task.n,
         )
@@ -348,23 +371,9 @@ class _Training:
         return drawn
 
     def _improved(self, duals: list[FloatArray]) -> list[FloatArray]:
-        """Return dual coefficients with a larger objective in the exact problem, by some steps of its solver."""
         if self.only_features_count:
             return duals
-        improved = list[FloatArray]()
-        for one, dual in zip(self.machines, duals, strict=True):
-            n_used = int(np.count_nonzero(dual))
-            if not 0 < n_used * one.rows.size <= _IMPROVED_VALUES or self.monitor.is_stopped():
-                improved.append(dual)
-                continue
-            gram = self.gram if one.rows.size == self.gram.n else self.gram.restrict(one.rows)
-            left = self.monitor.left()
-            n_steps = max(_FEWEST_STEPS, n_used)
-            most = n_steps if left.limits.max_iter < 0 else min(n_steps, left.limits.max_iter)
-            control = replace(left, limits=replace(left.limits, max_iter=most), checkpoint=None)
-            solution = solve(one.problem, gram, control=control, start=feasible_point(one.problem, dual))
-            improved.append(one.problem.coefficients(solution.beta))
-        return improved
+        return improved(self.machines, self.gram, duals, self.monitor)
 
     def _sparse(self, duals: list[FloatArray]) -> sparse.csr_array:
         """Return the dual coefficients of the rows of each machine as rows of a sparse matrix, (n_machines, n)."""
@@ -374,10 +383,7 @@ class _Training:
         starts = np.cumsum([0, *(part.size for part in used)])
         return sparse.csr_array((values, columns, starts), shape=(len(duals), self.task.n))
 
-    def _table_bytes(self, table: Features) -> int:
-        return table.nbytes if table.nbytes <= self.gram.memory_limit else 0
-
-    def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, Features, str]:
+    def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, Features | MappedTable, str]:
         """Return the basis, the features of all rows, and a note if the time allows fewer landmarks."""
         basis, note = LandmarkBasis(self.gram, landmarks), ""
         left = self.monitor.seconds_left
@@ -387,8 +393,9 @@ class _Training:
                 asked, fewer = basis.size, max(_FEWEST, int(basis.size * share**0.5))
                 basis = LandmarkBasis(self.gram, landmarks[:fewer])
                 note = f" ({asked:,} were drawn, but max_seconds leaves no time for their features)"
+        room = self.gram.memory_limit - 8 * (_ROW_ARRAYS * self.task.n + _MATRICES * basis.size**2) - 4 * BLOCK
         try:
-            return basis, basis.table(self.gram.memory_limit, self._check), note
+            return basis, basis.table(room, self._check), note
         except StopWork:  # Ctrl-C: a machine of one feature, which is 0
             basis = LandmarkBasis(self.gram, landmarks[:1])
             return basis, np.zeros((self.task.n, basis.size), dtype=np.float32), note
@@ -403,58 +410,57 @@ class _Training:
         """The nu of a one-class machine; 0 for others."""
         return self.task.spec.nu if isinstance(self.task.spec, ForOneClassSVM) else 0.0
 
-    def _control(self, table: Features) -> Control:
+    def _control(self, table: Features | MappedTable) -> Control:
         """Return the control of the linear problems on these features, with the time that is left."""
         limits = replace(self.limits, tol_gap=self._tol_gap())
         left = self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
         return left.in_part(f"features-{table.shape[1]}")
 
-    def _solved_one_class(self, table: Features) -> _Solved:
+    def _solved_one_class(self, table: Features | MappedTable) -> _Solved:
         """Solve the problem of a one-class machine on the features; its bias follows from the decision values."""
         task, control = self.task, self._control(table)
-        one = solve_one_class(table, task.weights, self._nu, control, self._tol_gap(), task.n_jobs)
+        rows = feature_rows(table, np.ones(task.n), task.weights)
+        one = solve_one_class(rows, task.weights, self._nu, control, self._tol_gap(), task.n_jobs)
         return _Solved(one.w, 0.0, one.beta, one.certificate, "Hinge losses at several levels rho lead to it.")
 
-    def _solved(self, table: Features) -> list[_Solved]:
+    def _solved(self, table: Features | MappedTable) -> list[_Solved]:
         """Solve the linear problem of each machine on the features."""
         task, key = self.task, (self.asked, "solutions")
         starts: list[LinearSolution | None] = self.shared.get(key, [None] * task.n_machines)
         if task.n_classes > 2 and task.scheme == "ovo":
             solved, solutions = list[_Solved](), list[LinearSolution]()
-            for number, one in enumerate(self.machines):
-                problem = self._problem(table[one.rows], one.targets > 0.0, one.weights, 1)
+            codes = task.targets.astype(np.float64)
+            for number, pair in enumerate(class_pairs(task.n_classes).tolist()):
+                rows = feature_rows(table, codes, task.weights, (pair[0], pair[1]))
+                problem = linear_problem(task.spec, rows, 1)
                 left = self._control(table).in_part(f"pair-{number}")
                 if left.limits.max_seconds is not None:
                     share = left.limits.max_seconds / (len(self.machines) - number)
                     left = left.with_limits(replace(left.limits, max_seconds=share))
                 (solution,) = solve_each([problem], left, starts=[starts[number]], n_jobs=task.n_jobs)
-                solved.append(_Solved.of(problem, solution))
+                one, beta = _Solved.of(problem, solution), np.empty(rows.n)
+                beta[np.argsort(self.machines[number].rows)] = one.beta  # which has the rows of one class first
+                solved.append(one._replace(beta=beta))
                 solutions.append(solution)
             self.shared[key] = solutions
             return solved
         classes = [1] if task.n_classes == 2 else list(range(task.n_classes)) or [1]
-        shared = self._rows(table)
-        problems = [
-            replace(self._problem(table[:0], task.targets[:0], task.weights[:0], k), rows=shared) for k in classes
-        ]
+        problems = [linear_problem(task.spec, self._rows(table), k) for k in classes]
         self.shared[key] = solutions = solve_each(problems, self._control(table), starts=starts, n_jobs=task.n_jobs)
         return [_Solved.of(*pair) for pair in zip(problems, solutions, strict=True)]
 
-    def _rows(self, table: Features) -> TableRows:
+    def _rows(self, table: Features | MappedTable) -> LinearRows:
         """Return the rows of the features, with what the last penalty has left on them if the weights are the same."""
         task, key = self.task, (self.asked, "rows")
-        rows: TableRows | None = self.shared.get(key)
+        rows: Any = self.shared.get(key)
         if rows is None or not (
             np.array_equal(rows.labels, task.targets) and np.array_equal(rows.weights, task.weights)
         ):
-            rows = TableRows(table, task.targets.astype(np.float64), task.weights)
+            rows = feature_rows(table, task.targets.astype(np.float64), task.weights)
             rows.is_shared = task.n_machines == 1
             self.shared[key] = rows
-        return rows
-
-    def _problem(self, table: Features, labels: Any, weights: FloatArray, positive: int) -> LinearProblem:
-        rows = TableRows(table, np.asarray(labels, dtype=np.float64), weights)
-        return linear_problem(self.task.spec, rows, positive)
+        linear_rows: LinearRows = rows
+        return linear_rows
 
     def _tol_gap(self) -> float:
         return tol_gap_of(self.way, self.limits)

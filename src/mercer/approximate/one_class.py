@@ -15,9 +15,10 @@ from mercer.certificates.approximation import level_of
 from mercer.certificates.certificate import Certificate, relative_gap
 from mercer.certificates.status import Status
 from mercer.data.files import DamagedFileError, State, read_checked
+from mercer.gram.rows import LinearRows
 from mercer.gram.rows.sweeps import times, transposed_times
 from mercer.solvers import Control
-from mercer.solvers.rows import Bias, Hinge, LinearPoint, LinearProblem, TableRows, solve_each
+from mercer.solvers.rows import Bias, Hinge, LinearPoint, LinearProblem, solve_each
 
 _MOST_LEVELS = 40  # levels that are tried; 5 to 12 were enough in tests
 _MARGIN = 0.02  # share of the interval of levels that a step keeps from its ends
@@ -58,23 +59,22 @@ class _End(NamedTuple):
 
 
 def solve_one_class(
-    table: Any, weights: FloatArray, nu: float, control: Control, tol_gap: float, n_jobs: int | None = None
+    rows: LinearRows, weights: FloatArray, nu: float, control: Control, tol_gap: float, n_jobs: int | None = None
 ) -> OneClass:
     """Minimise 1/2 ||w||^2 + sum_i v_i max(0, rho - <w, x_i>) - nu rho sum_i v_i over w and rho.
 
     For a fixed rho, w / rho minimises 1/2 ||u||^2 + sum_i v_i / rho max(0, 1 - <u, x_i>), hinge losses of rows of one
     class. With the dual point beta of that problem, times rho, the optimal rho is where sum_i beta_i = nu sum_i v_i,
     and the sum grows with rho. A mixture of the points of two levels has this sum exactly, so that it is feasible: it
-    gives the lower bound of the gap.
+    gives the lower bound of the gap. The labels of the rows are 1.
     """
     began = time.perf_counter()
     needed = nu * float(weights.sum())
-    rows = TableRows(table, np.ones(weights.size), weights)
     beta = nu * weights
-    w = transposed_times(table, 0.0, beta, n_jobs)
+    w = _sum_of(rows, beta, n_jobs)
     low = none = _End(0.0, np.zeros_like(beta), 0.0, np.zeros_like(w))
     high = all_rows = _End(np.inf, weights, float(weights.sum()), w / nu)
-    level = max(level_of(times(table, 0.0, w, n_jobs), weights, nu), 1e-3 * float(w @ w) / needed)
+    level = max(level_of(_values(rows, w, n_jobs), weights, nu), 1e-3 * float(w @ w) / needed)
     level = level if level > _LEAST else 1.0  # all features are 0, and so is the objective
     reached = None if control.checkpoint is None else control.checkpoint.load("level", _read_level)
     level = level if reached is None else reached
@@ -94,7 +94,7 @@ def solve_one_class(
         n_iter += solution.n_iter
         w, beta = level * solution.w, level * np.asarray(solution.beta[:], dtype=np.float64)
         beta = np.clip(beta, 0.0, weights)
-        end = _End(level, beta, float(beta.sum()), transposed_times(table, 0.0, beta, n_jobs))
+        end = _End(level, beta, float(beta.sum()), _sum_of(rows, beta, n_jobs))
         repeated = abs(repeated) + 1 if repeated * (needed - end.total) > 0.0 else 1  # on the side of the last level
         if end.total <= needed:
             low = end
@@ -106,7 +106,7 @@ def solve_one_class(
         mixed = (1.0 - share) * low.w + share * high.w
         if -0.5 * float(mixed @ mixed) >= lower:
             lower, point = -0.5 * float(mixed @ mixed), (1.0 - share) * low.beta + share * high.beta
-        values = [times(table, 0.0, candidate, n_jobs) for candidate in (w, mixed)]
+        values = [_values(rows, candidate, n_jobs) for candidate in (w, mixed)]
         levels = [level_of(one, weights, nu) for one in values]
         for candidate, value, rho in zip((w, mixed), values, levels, strict=True):
             primal = 0.5 * float(candidate @ candidate) + float(weights @ np.maximum(0.0, rho - value)) - rho * needed
@@ -145,3 +145,13 @@ def solve_one_class(
         **numbers,
     )
     return OneClass(best_w, point, certificate)
+
+
+def _values(rows: LinearRows, w: FloatArray, n_jobs: int | None) -> FloatArray:
+    """Return the products of all rows with weights."""
+    return np.concatenate([times(block.table, 0.0, w, n_jobs) for block in rows.blocks()])
+
+
+def _sum_of(rows: LinearRows, beta: FloatArray, n_jobs: int | None) -> FloatArray:
+    """Return the sum of all rows with these coefficients."""
+    return sum(transposed_times(block.table, 0.0, beta[block.at], n_jobs) for block in rows.blocks())  # type: ignore[return-value]

@@ -46,6 +46,8 @@ class TrainingFile:
         Whether columns have the numbers or names of the file; False for svmlight whose feature j is column j - 1.
     centre, scale : float
         The machine was trained on (target - centre) / scale; 0 and 1 without `scale_target`.
+    weights : str, optional
+        Column of the weights of the rows.
     """
 
     target: str
@@ -55,6 +57,7 @@ class TrainingFile:
     keeps_numbers: bool
     centre: float = 0.0
     scale: float = 1.0
+    weights: str | None = None
 
 
 class ReadsFiles:

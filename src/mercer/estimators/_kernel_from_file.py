@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.approximate import AUTO, Expansion, Landmarks, way_of
+from mercer.approximate.streamed_landmarks import landmarks_on_file, sample_of_file
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
@@ -28,7 +30,7 @@ from mercer.multiclass.pairs import class_pairs, place_among_others
 from mercer.multiclass.training import JOINT
 from mercer.solvers import Control
 from mercer.specs import QuadraticSpec
-from mercer.specs.streamed import StreamedMachine, StreamedTask
+from mercer.specs.streamed import MemoryRows, StreamedMachine, StreamedTask
 from mercer.specs.streamed_training import first_rows, train_streamed
 
 
@@ -79,10 +81,12 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
         name, remedy = type(self).__name__, "or raise memory= until the encoded table fits into a third of it"
         if not math.isfinite(self.C):
             raise ValueError(f"C must be finite for rows that are larger than memory, got C = inf: set a C, {remedy}.")
-        if self.approximation is not None:
+        if not (self.approximation in (None, Landmarks.name) or isinstance(self.approximation, Landmarks)):
+            if self.approximation != AUTO:
+                way_of(self.approximation)  # which refuses what is no approximation
             raise ValueError(
                 f"approximation={self.approximation!r} needs the rows in memory, but the file is larger than memory "
-                f"allows: set approximation=None, {remedy}."
+                f"allows: set approximation=None or 'landmarks', {remedy}."
             )
         if getattr(self, "multi_class", None) == JOINT:
             raise ValueError(f"multi_class='joint' needs the rows in memory: set 'ovo' or 'ovr', {remedy}.")
@@ -115,23 +119,51 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
             solver_memory if limit is None else min(solver_memory, limit),
             check_whole("n_jobs", self.n_jobs),
         )
-        first = first_rows(task)
+        way = way_of(self.approximation)
+        first = sample_of_file(way, task) if isinstance(way, Landmarks) else first_rows(task)
         task = replace(task, kernel=kernel.resolve(sampled_rows(first.data, rows)))
+        if isinstance(way, Landmarks):
+            self._store_landmarks(way, task, landmarks_on_file(way, task, first, control), first, labels)
+            return
         machine = train_streamed(task, control, first)
         self._store_streamed(task, machine, labels)
 
     def _rescale(self, centre: float, scale: float) -> None:
         """Have the machine answer in the unit of the targets, which were (target - centre) / scale in the training."""
         if (centre, scale) != (0.0, 1.0):
-            streamed, support = self._streamed, self._support_rows()
-            self._hold(scale * streamed.support.coefficients, centre + scale * streamed.biases, support)
+            coefficients: Any = self._coefficients
+            self._hold(scale * coefficients, centre + scale * self.intercept_, self._support_rows())
+            machine: Any = vars(self).get("approximation_")
+            if machine is not None:
+                host: Any = self
+                host.approximation_ = replace(machine, coefficients=self._coefficients, biases=self.intercept_)
 
-    def _store_streamed(self, task: StreamedTask, machine: StreamedMachine, labels: Labels | None) -> None:
-        """Set the attributes of a machine that was trained on a file."""
+    def _store_landmarks(
+        self, way: Landmarks, task: StreamedTask, machine: Expansion, first: MemoryRows, labels: Labels | None
+    ) -> None:
+        """Set the attributes of a machine of landmarks that was trained on a file."""
+        host: Any = self  # which has what approximate machines have
+        self._forget_before()
+        host._store_approximate(way, machine, task.kernel, (task.rows.n, task.rows.p))
+        self.spec_, self.n_features_in_, self.C_ = task.spec, task.rows.p, task.spec.C
+        if labels is None:
+            host.n_iter_ = machine.certificate.n_iter
+        else:
+            host._name_classes(labels)
+            at = np.searchsorted(first.positions, machine.rows)
+            host._arrange(task.scheme, first.labels[at].astype(np.int64))
+        host._warn_of_approximation(machine.support)
+
+    def _forget_before(self) -> None:
+        """Remove what earlier fits have set."""
         for name in ("approximation_", "_solutions", "machines_", "_rows", "_codes", "_targets", "_weights"):
             self.__dict__.pop(name, None)
         self._forget_file()
         self.__dict__.pop("feature_names_in_", None)
+
+    def _store_streamed(self, task: StreamedTask, machine: StreamedMachine, labels: Labels | None) -> None:
+        """Set the attributes of a machine that was trained on a file."""
+        self._forget_before()
         self._streamed, self.kernel_, self.spec_ = machine, task.kernel, task.spec
         self.n_features_in_, self.shape_fit_ = task.rows.p, (task.rows.n, task.rows.p)
         support, steps = machine.support, machine.n_iter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -246,7 +246,7 @@ class StreamedEvidence(Evidence):
 
     def full_gram(self, *, independent: bool = False) -> Any:
         """Return the result of a pass over all rows, which all machines share."""
-        return look(self.task, self.memory_rows, self.solutions, independent=independent)
+        return look_outside(self.task, self.memory_rows, self.solutions, independent=independent)
 
     def recompute(self, certificate: Certificate, full_gram: Any = None) -> Certificate:
         """Return the certificate computed again; see :class:`Evidence`."""
@@ -323,23 +323,36 @@ def status_of(numbers: Numbers, tol: float | None, tol_gap: float | None, ended:
     return Status.OPTIMAL if is_proved else ended
 
 
+def look_outside(task: StreamedTask, memory_rows: MemoryRows, solutions: list[Solution], **about: Any) -> Outside:
+    """Visit all rows that are not in memory, for machines that are solved on the rows in memory; see :func:`look`."""
+    support = memory_rows.of(np.flatnonzero(memory_rows.is_support))
+    multipliers = [one.multipliers for one in solutions]
+    return look(task, support.data, support.coefficients, multipliers, memory_rows.positions, **about)
+
+
 def look(
     task: StreamedTask,
-    memory_rows: MemoryRows,
-    solutions: list[Solution],
+    support: Data,
+    coefficients: FloatArray,
+    multipliers: Sequence[FloatArray],
+    passed_over: IndexArray,
     *,
     band: float = math.inf,
     most: int = 0,
     check: Callable[[], None] | None = None,
     independent: bool = False,
 ) -> Outside:
-    """Visit all rows that are not in memory, and return their losses, gradients and violators.
+    """Visit all rows of positive weight, and return their losses, gradients and violators.
 
     Parameters
     ----------
-    task, memory_rows
-    solutions : list of Solution
-        The machines, solved on the rows in memory.
+    task : StreamedTask
+    support : Data
+        The support vectors, with their `coefficients` of shape (n_support, n_machines).
+    multipliers : sequence of ndarray
+        For each machine, the multiplier of each group of its problem.
+    passed_over : ndarray of int64
+        Positions, in ascending order, of rows that are not visited.
     band : float
         Rows whose gradient is on the wrong side of the multiplier by more than this are violators.
     most : int
@@ -349,26 +362,25 @@ def look(
     independent : bool
         Whether kernel values and sums are by NumPy alone, in longdouble.
     """
-    support = memory_rows.of(np.flatnonzero(memory_rows.is_support))
-    outside = Outside.nothing(len(solutions))
+    outside = Outside.nothing(task.n_machines)
     for block in task.rows.blocks():
         if check is not None:
             check()
         at = block.at
-        first, last = np.searchsorted(memory_rows.positions, [at.start, at.stop])
+        first, last = np.searchsorted(passed_over, [at.start, at.stop])
         is_outside = block.weights > 0.0
-        is_outside[memory_rows.positions[first:last] - at.start] = False
+        is_outside[passed_over[first:last] - at.start] = False
         chosen = np.flatnonzero(is_outside)
         if not chosen.size:
             continue
         data, labels, weights = as_data(block.table[chosen]), block.labels[chosen], block.weights[chosen]
         outside.n += chosen.size
-        values, rounding = _values(task, support, data, outside, check, independent=independent)
+        values, rounding = _values(task, support, coefficients, data, outside, check, independent=independent)
         outside.rounding = max(outside.rounding, rounding)
         worst = np.zeros(chosen.size)
         for number, (rows, problem) in enumerate(task.machines(labels, weights)):
             if problem is not None:
-                _add_machine(outside, number, problem, rows, values[:, number], solutions[number], rounding, worst)
+                _add_machine(outside, number, problem, rows, values[:, number], multipliers[number], rounding, worst)
         beyond = np.flatnonzero(worst > band)
         outside.n_violators += beyond.size
         if beyond.size and most:
@@ -385,13 +397,13 @@ def _add_machine(
     problem: Problem,
     rows: IndexArray,
     values: FloatArray,
-    solution: Solution,
+    multipliers: FloatArray,
     rounding: float,
     worst: FloatArray,
 ) -> None:
     """Add the rows of a block to the sums of one machine; `worst` gets the violation of each row."""
     of_variables = rows if problem.rows is None else rows[problem.rows]
-    at, multipliers = values[of_variables], solution.multipliers
+    at = values[of_variables]
     outside.losses[number] += problem.primal(0.0, at, multipliers)
     outside.steepness[number] += problem.steepness(at, multipliers, rounding)
     excess = at + problem.linear - (float(multipliers[0]) if multipliers.size else 0.0)
@@ -404,7 +416,8 @@ def _add_machine(
 
 def _values(
     task: StreamedTask,
-    support: MemoryRows,
+    support: Data,
+    coefficients: FloatArray,
     data: Data,
     outside: Outside,
     check: Callable[[], None] | None,
@@ -412,11 +425,10 @@ def _values(
     independent: bool,
 ) -> tuple[FloatArray, float]:
     """Return the decision values of rows without biases, (m, n_machines), and their rounding error."""
-    coefficients = support.coefficients
     n_support, n_machines = coefficients.shape
     if not n_support:
         return np.zeros((data.n, n_machines)), 0.0
-    gram = task.gram(support.data.followed_by(data), independent=independent)
+    gram = task.gram(support.followed_by(data), independent=independent)
     padded = np.concatenate([coefficients, np.zeros((data.n, n_machines))])
     rows = np.arange(n_support, n_support + data.n)
     if independent:

@@ -27,7 +27,7 @@ from mercer.specs.streamed import (
     StreamedMachine,
     StreamedTask,
     joined,
-    look,
+    look_outside,
     numbers_of_all,
     status_of,
 )
@@ -61,11 +61,11 @@ def train_streamed(task: StreamedTask, control: Control, first: MemoryRows | Non
         return training.trained(first_rows(task) if first is None else first)
 
 
-def first_rows(task: StreamedTask) -> MemoryRows:
-    """Return evenly drawn rows of positive weight, and some rows of every class, read in one pass."""
+def first_rows(task: StreamedTask, most: int | None = None) -> MemoryRows:
+    """Return at most `most` evenly drawn rows of positive weight, and some rows of every class, read in one pass."""
     rows = task.rows
     first = next(iter(rows.blocks()))
-    size = min(rows.n, _FIRST, max(2, task.room(as_data(first.table)) // 2))
+    size = min(rows.n, _FIRST if most is None else most, max(2, task.room(as_data(first.table)) // 2))
     wanted = np.unique(sample_of(rows.n, size))
     n_classes = 1 if task.class_weight is None else task.class_weight.size
     missing = np.full(n_classes, _OF_A_CLASS)
@@ -217,7 +217,7 @@ class _Training:
         self.n_passes += 1
         most = max(_LEAST_GROWTH, self.task.room(rows.data) - int(np.count_nonzero(rows.is_support)))
         try:
-            outside = look(self.task, rows, self.solutions, band=self.tol, most=most, check=self._check)
+            outside = look_outside(self.task, rows, self.solutions, band=self.tol, most=most, check=self._check)
         except StopWork:
             return None
         self.n_values += outside.n_values

@@ -183,6 +183,7 @@ def fit_file(
         zero_based or learnt.encoder is not None,
         quantity.centre,
         quantity.scale,
+        sample_weight,
     )
     if isinstance(machine, FitsFiles):
         machine._store_file_fit(spec, rows.p, labels, problems, solutions, learnt.encoder, file)

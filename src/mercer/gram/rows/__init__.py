@@ -2,6 +2,8 @@
 
 from mercer.gram.rows.device_rows import DeviceRows as DeviceRows
 from mercer.gram.rows.device_table import DeviceTable as DeviceTable
+from mercer.gram.rows.mapped_rows import MappedRows as MappedRows
+from mercer.gram.rows.mapped_rows import MappedTable as MappedTable
 from mercer.gram.rows.placed_rows import PlacedRows as PlacedRows
 from mercer.gram.rows.table_rows import Block as Block
 from mercer.gram.rows.table_rows import LinearRows as LinearRows

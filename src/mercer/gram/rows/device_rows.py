@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from mercer._typing import FloatArray
 from mercer.gram.rows.device_table import DeviceTable
 from mercer.gram.rows.placed_rows import RowsElsewhere
-from mercer.gram.rows.table_rows import Block, LinearRows, RowNumbers
+from mercer.gram.rows.table_rows import Block, LinearRows
 
 
 class DeviceRows(LinearRows):
@@ -45,10 +43,6 @@ class DeviceRows(LinearRows):
         """Return the same rows with other weights."""
         block = self._block
         return DeviceRows(block.table, block.labels, weights, block.known_squares)
-
-    def numbers(self) -> RowNumbers:
-        """Return an array of zeros on the host, (n,)."""
-        return np.zeros(self.n)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the table behind, which is on a device of this process."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -99,6 +100,11 @@ class LinearRows(ABC):
         Whether blocks stay valid after the next one is asked for.
     is_elsewhere : bool
         Whether native code cannot read the tables of the blocks: they are with workers or on a device.
+    is_shared : bool
+        Whether problems with several penalties are solved on these rows: they then store the matrix of second
+        derivatives of the last one, which the next one updates.
+    curvature : GramCurvature or None
+        That matrix.
     """
 
     n: int
@@ -108,6 +114,8 @@ class LinearRows(ABC):
     limits_numbers: bool = False
     keeps_blocks: bool = False
     is_elsewhere: bool = False
+    is_shared: bool = False
+    curvature: Any = None
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
@@ -117,9 +125,18 @@ class LinearRows(ABC):
         """Return the same blocks for a caller that does not use their tables: a file need not read them."""
         return self.blocks()
 
-    @abstractmethod
     def numbers(self) -> RowNumbers:
         """Return storage for one number for each row, all 0."""
+        return self.zeros(self.n)
+
+    def zeros(self, n: int) -> RowNumbers:
+        """Return storage for n numbers, all 0: an array, unless rows limit their memory."""
+        return np.zeros(n)
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder for temporary files of the rows; None for the usual one."""
+        return None
 
 
 class TableRows(LinearRows):
@@ -134,19 +151,9 @@ class TableRows(LinearRows):
         By default 1.
     squares : ndarray of shape (p,), optional
         The sum of squares of each column, if the caller has computed it.
-
-    Attributes
-    ----------
-    is_shared : bool
-        Whether problems with several penalties are solved on these rows: they then store the matrix of second
-        derivatives of the last one, which the next one updates.
-    curvature : GramCurvature or None
-        That matrix.
     """
 
     keeps_blocks = True
-    is_shared = False
-    curvature: Any = None
 
     def __init__(
         self,
@@ -164,10 +171,6 @@ class TableRows(LinearRows):
     def blocks(self) -> Iterator[Block]:
         """Return the table as one block."""
         yield self._block
-
-    def numbers(self) -> RowNumbers:
-        """Return an array of zeros, (n,)."""
-        return np.zeros(self.n)
 
     def with_weights(self, weights: FloatArray) -> TableRows:
         """Return the same rows with other weights."""

@@ -14,6 +14,7 @@ from mercer.certificates.linear import LinearEvidence, evaluate_each
 from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
 from mercer.cluster import ClusterError
 from mercer.data.files import Checkpoint
+from mercer.gram.rows.mapped_rows import MappedRows
 from mercer.gram.rows.placed_rows import PlacedRows
 from mercer.gram.rows.table_rows import TableRows, ZeroNumbers
 from mercer.gram.threads import blas_threads
@@ -192,7 +193,7 @@ def small_sample(problem: LinearProblem, memory_limit: int | None) -> TableRows 
     """Return rows whose solution is a start that saves steps over all rows; None if these are few."""
     rows, q = problem.rows, problem.n_columns
     size = max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN * q)
-    if not isinstance(rows, TableRows | PlacedRows) or rows.n < _LEAST_RATIO * size or q > MOST_COLUMNS:
+    if not isinstance(rows, TableRows | MappedRows | PlacedRows) or rows.n < _LEAST_RATIO * size or q > MOST_COLUMNS:
         return None
     fits = memory_limit is None or 8 * (q + _NUMBERS_PER_ROW) * size <= memory_limit
     return rows.sample(size) if fits else None

@@ -14,7 +14,7 @@ from mercer.gram.factorisation import Check, no_check
 from mercer.gram.rows.newton_pass import can_pass, newton_pass
 from mercer.gram.rows.row_terms import TermValues
 from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_times
-from mercer.gram.rows.table_rows import Block, RowNumbers, TableRows
+from mercer.gram.rows.table_rows import Block, RowNumbers
 from mercer.problems.linear import LinearProblem, Part
 from mercer.problems.smooth_terms import ProximalTerms, SmoothTerms
 from mercer.solvers.rows.lasso import LEVENBERG, minimise_lasso
@@ -169,7 +169,7 @@ class GramCurvature(Curvature):
         self.gram = np.zeros((q, q))
         self.previous: RowNumbers | None = problem.rows.numbers() if terms.is_quadratic else None
         self.is_fresh, self.now, self.moved = True, 0.0, 0.0  # sums of the h_i in the matrix, and of their changes
-        last = problem.rows.curvature if isinstance(problem.rows, TableRows) else None
+        last = problem.rows.curvature
         if last is not None and self.previous is not None and self._continues(last):
             ratio = problem.C / last.problem.C  # the h_i are in proportion to C
             self.gram, self.previous = ratio * last.gram, ratio * last.previous
@@ -185,14 +185,14 @@ class GramCurvature(Curvature):
             and np.array_equal(self.scales, last.scales)
             and all(
                 np.allclose(ratio * before.charges, now.charges, rtol=1e-9, atol=0.0)
-                for before, now in zip(other.parts(), one.parts(), strict=True)
+                for before, now in zip(other.row_parts(), one.row_parts(), strict=True)
             )
         )
 
     def store(self) -> None:
         """Store the matrix for the next penalty, if the rows ask for it."""
         rows = self.problem.rows
-        if isinstance(rows, TableRows) and rows.is_shared and self.previous is not None:
+        if rows.is_shared and self.previous is not None:
             rows.curvature = self
 
     _is_copy = False  # on a worker

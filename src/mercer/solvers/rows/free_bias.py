@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.gram.rows.device_rows import DeviceRows
 from mercer.gram.rows.sweeps import times
-from mercer.gram.rows.table_rows import TableRows
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.problems.losses import EpsilonInsensitive, Hinge, SquaredEpsilonInsensitive, SquaredHinge
 
@@ -19,7 +17,8 @@ def with_middle_bias(problem: LinearProblem, w: FloatArray, n_jobs: int | None =
 
     As a function of the bias, a sum of piecewise linear losses may be smallest on an interval, whose middle the kernel
     machines have too. Squared losses are smallest on an interval only if they are all 0 in it. If only one end is
-    finite, the bias is this end. Rows in files are not read again: their machines keep the bias of the solver.
+    finite, the bias is this end. Rows whose numbers are not all in memory are not read again: their machines keep the
+    bias of the solver.
 
     Parameters
     ----------
@@ -29,11 +28,13 @@ def with_middle_bias(problem: LinearProblem, w: FloatArray, n_jobs: int | None =
     n_jobs : int or None
         Number of threads for one product with all rows.
     """
-    if problem.bias is not Bias.FREE or not isinstance(problem.rows, TableRows | DeviceRows):
+    if problem.bias is not Bias.FREE or problem.rows.limits_numbers:
         return w
-    (part,) = problem.parts()
-    z = times(part.block.table, problem.constant, w, n_jobs)
-    change = middle_change(problem, part.targets, z, part.charges)
+    parts = [
+        (part.targets, times(part.block.table, problem.constant, w, n_jobs), part.charges) for part in problem.parts()
+    ]
+    y, z, charges = parts[0] if len(parts) == 1 else (np.concatenate(each) for each in zip(*parts, strict=True))
+    change = middle_change(problem, y, z, charges)
     if change == 0.0:
         return w
     moved = np.array(w)

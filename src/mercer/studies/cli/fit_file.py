@@ -29,7 +29,7 @@ _INSTEAD = {
     "probability": "the models of --machine linear-logistic always have probabilities",
     "text": "free text needs its rows in memory, so leave {flag} out, or --drop the column",
     "dates": "dates need their rows in memory, so leave {flag} out, or --drop the column",
-    "approximation": "landmarks and cells need the rows in memory, so leave {flag} out",
+    "approximation": "it is for svc and svr, so leave {flag} out",
 }
 """What to do instead of an option that has no meaning for a file in blocks."""
 
@@ -165,7 +165,7 @@ def _refuse_other_options(machine: str | None, cache: str | None, *, linear: boo
             context,
         )
     options = {*_OPTIONS, *(option for name in machines for option in MACHINES[name].options)}
-    options -= {"cost", "probability", "approximation"}
+    options -= {"cost", "probability"}
     for parameter in context.command.params:
         if parameter.name not in options and is_given(context, parameter.name or ""):
             advice = _INSTEAD.get(parameter.name or "", "leave one of the two out").format(flag=flag)
@@ -174,6 +174,11 @@ def _refuse_other_options(machine: str | None, cache: str | None, *, linear: boo
         raise click.UsageError("--linear trains several classes by --multi-class ovr: each against the rest", context)
     if not linear and context.params["multi_class"] == "joint":
         raise click.UsageError("--multi-class joint needs its rows in memory: leave --memory out", context)
+    way = context.params["approximation"]
+    if getattr(way, "name", way) in ("cells", "auto"):
+        raise click.UsageError(
+            "--approximation cells and auto need the rows in memory: leave --memory out, or take landmarks", context
+        )
     if context.params["missing"] == "drop":
         raise click.UsageError(
             f"--missing drop means nothing with {flag}: impute fills the cells in, error refuses the file", context

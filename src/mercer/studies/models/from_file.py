@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+from scipy import sparse
 
 from mercer._typing import IndexArray
+from mercer.approximate import Task
 from mercer.data import Vectors, as_data, cell_text
 from mercer.estimators import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression
 from mercer.kernels import Linear
 from mercer.multiclass import columns_of
+from mercer.specs import approximate_spec
+from mercer.studies.models.fitted_state import has_cells, is_approximate
 from mercer.studies.models.model import Model, Part, Training
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, PredictionKind, Quantity
@@ -19,8 +26,8 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
     """Return the model of a machine that `fit_file` has trained, with its encoding, to be saved or to predict tables.
 
     The model has the certificate. It has no training rows and no dual coefficients of a linear machine, of which there
-    may be more than fit into memory, and of a kernel machine it has those of the support vectors. Therefore
-    :func:`mercer.studies.models.verify` cannot recompute the certificate.
+    may be more than fit into memory. Therefore :func:`mercer.studies.models.verify` cannot recompute its certificate.
+    Of a kernel machine it has those of the support vectors, from which it can.
 
     Parameters
     ----------
@@ -56,18 +63,23 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
     else:
         rows = np.zeros(0, dtype=np.int64)
         vectors, parts = _normals_of(machine, quantity)
+    spec, support_rows = machine.spec_, np.arange(rows.size)
+    if isinstance(machine, (SVC, SVR)) and is_approximate(machine):
+        spec = approximate_spec(machine.spec_)
+        rows, support_rows, parts = _with_duals(machine, rows, parts)
     return Model(
         encoder=machine.encoder_ or _unscaled(vectors.p),
         prediction_kind=kind,
-        machine_spec=machine.spec_,
+        machine_spec=spec,
         kernel=machine.kernel_ if isinstance(machine, (SVC, SVR)) else Linear(),
-        support_rows=np.arange(rows.size),
+        support_rows=support_rows,
         support_vectors=vectors,
         parts=parts,
         training=Training(
             rows,
             file.checksum,
             None if isinstance(machine, (LinearSVR, SVR)) else machine.class_weight_,
+            weight_column=file.weights,
             n_streamed=file.n_rows,
         ),
         reading=file.reading,
@@ -94,11 +106,11 @@ def _support_of(machine: SVC | SVR, quantity: Quantity) -> tuple[Vectors, IndexA
     Raises
     ------
     ValueError
-        If the machine is approximate, or has probabilities.
+        If the machine has cells or probabilities.
     """
-    if machine.approximation is not None or hasattr(machine, "calibration_"):
+    if has_cells(machine) or hasattr(machine, "calibration_"):
         raise ValueError(
-            "model_of_file makes models of exact machines without probabilities: as_model(machine, X, y) takes the "
+            "model_of_file makes models of machines without probabilities and cells: as_model(machine, X, y) takes the "
             "encoded rows of others"
         )
     order = np.argsort(machine.support_)
@@ -119,6 +131,23 @@ def _support_of(machine: SVC | SVR, quantity: Quantity) -> tuple[Vectors, IndexA
     vectors = machine._support_rows().rows(order)
     assert isinstance(vectors, Vectors)
     return vectors, machine.support_[order].astype(np.int64), tuple(parts)
+
+
+def _with_duals(
+    machine: Any, landmarks: IndexArray, parts: tuple[Part, ...]
+) -> tuple[IndexArray, IndexArray, tuple[Part, ...]]:
+    """Return the positions of landmarks and rows with dual coefficients, and the places of the landmarks among them.
+
+    The third value are the parts with the dual coefficients of these rows.
+    """
+    duals, evidence = machine.approximation_.duals, machine.approximation_.certificate.evidence
+    if evidence is not None and isinstance(evidence.task, Task):  # of rows in memory, without those of weight 0
+        of_rows = evidence.task.rows[duals.indices], duals.indptr
+        duals = sparse.csr_array((duals.data, *of_rows), shape=(duals.shape[0], evidence.task.data.n))
+    rows = np.union1d(landmarks, duals.indices).astype(np.int64)
+    table = duals[:, rows].toarray()
+    parts = tuple(replace(part, duals=one) for part, one in zip(parts, table, strict=True))
+    return rows, np.searchsorted(rows, landmarks), parts
 
 
 def _unscaled(width: int) -> TableEncoder:

@@ -599,7 +599,7 @@ def _training(
     if not math.isfinite(2.0 * n * largest):
         refuse("C times the weights, of all rows together, is beyond what float64 can hold")
     column = manifest.get("weight_column")  # only there if there is one
-    if column is not None and sample_weight is None:
+    if column is not None and sample_weight is None and "n_streamed" not in manifest:
         refuse(f"its column of weights is {column!r}, which cannot be")
     return Training(
         arrays["training_rows"],

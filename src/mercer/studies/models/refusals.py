@@ -19,7 +19,7 @@ def refuse(reason: str) -> NoReturn:
 
 def real(value: object, name: str, finite: bool) -> float:
     """Return a number; infinity is allowed if `finite` is False."""
-    if value in ("inf", "-inf") and not finite and (value == "inf" or name == "dual"):
+    if value in ("inf", "-inf") and not finite and (value == "inf" or name.endswith("dual")):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         refuse(f"its {name} is {value!r}, which is no number")

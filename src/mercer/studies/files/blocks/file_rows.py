@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -131,17 +132,22 @@ class FileRows(LinearRows):
         rows = _in_memory((part for part in parts if part.labels.size), end - first, self.p, self.is_sparse)
         return Block(slice(first, end), rows.table, rows.labels, rows.weights)
 
-    def numbers(self) -> RowNumbers:
+    def zeros(self, n: int) -> RowNumbers:
         """Return zeros, in memory if they fit and otherwise in a temporary file of the cache's folder."""
-        size = 8 * self.n
+        size = 8 * n
         if size > self._room_for_numbers:
-            return FileNumbers(self.cache.folder, self.n)
-        numbers = np.zeros(self.n)
+            return FileNumbers(self.cache.folder, n)
+        numbers = np.zeros(n)
         self._room_for_numbers -= size
         self._number_bytes += size
         self.memory_bytes = max(self.memory_bytes, self._in_flight + self._number_bytes)
         weakref.finalize(numbers, self._give_back, size)
         return numbers
+
+    @property
+    def folder(self) -> Path:
+        """Folder for temporary files."""
+        return self.cache.folder
 
     def _give_back(self, size: int) -> None:
         self._room_for_numbers += size
