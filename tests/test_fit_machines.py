@@ -1,5 +1,7 @@
 """`mercer fit` trains every machine, with weights from a column; `mercer predict` and `mercer verify` take each."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +11,11 @@ import mercer
 from generated import quantities, three_classes
 from mercer import SVC, KernelNeighborsClassifier, OneClassSVM
 from mercer.data import TableError
+from mercer.data.files import checkpoint as checkpoints
 from mercer.studies import cli
 from mercer.studies.cli.machines import _PARAMETERS, MACHINES
 from mercer.studies.models import fit_model, load_model, save_model, verify
+from test_checkpoints import stopping_at
 
 CLASSES, NUMBERS, ROWS = ("k.csv", "--target", "kind"), ("pay.csv", "--target", "pay"), ("x.csv",)
 OF_TASK = {"classification": CLASSES, "regression": NUMBERS, "novelty detection": ROWS}
@@ -282,3 +286,26 @@ def test_an_unknown_approximation_says_what_there_is(run, way):
     status, _, err = run("fit", *CLASSES, "--approximation", way, "--out", "m")
     assert status == 2
     assert "such as cells:5000" in err
+
+
+def test_a_fit_continues_from_its_checkpoint(run, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "_SHARE", 1e9)
+    command = ("fit", *CLASSES, "--drop", "w", "--out", "m", "--checkpoint", "states")
+    with stopping_at(2, monkeypatch):
+        run(*command, "--approximation", "landmarks:20")
+    status, _, err = run(*command, "--approximation", "landmarks:20")
+    assert status == 0, err
+    assert list(Path("states").glob("landmarks-20-*.bin"))
+    status, _, err = run(*command, "--C", "3")
+    assert status == 1
+    assert "the checkpoint of other work: C was 1.0 and is 3.0" in err
+    assert "name another folder with --checkpoint" in err
+    for more, why in {
+        ("--machine", "parzen"): "--machine parzen has no checkpoint: leave --checkpoint out",
+        ("--linear",): "--checkpoint means nothing with --linear",
+        ("--memory", "9MB"): "writes its checkpoint into the folder of --cache by itself",
+    }.items():
+        status, _, err = run(*command, *more)
+        assert status == 2
+        assert why in err

@@ -21,6 +21,7 @@ from mercer.studies.cli.options import (
     COLUMN_OPTIONS,
     OnceCommand,
     as_text,
+    checkpoint_option,
     column_options,
     cost_of,
     force_option,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 @column_options
 @reading_options
 @seconds_option
+@checkpoint_option
 def fit_command(
     tables: tuple[str, ...],
     target: str | None,
@@ -69,6 +71,7 @@ def fit_command(
     cluster: str | None,
     scale: bool | None,
     rare: str | None,
+    checkpoint: str | None,
     **options: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
@@ -125,7 +128,7 @@ def fit_command(
     check_output(path, (table,), is_model_file, force=force, mode="wb")
     asked = asked_for(rows, target, machine, weights, task, columns, options)
     began = time.perf_counter()
-    model = _trained(asked, options)
+    model = _trained(asked, options, checkpoint)
     took, status = time.perf_counter() - began, getattr(model.certificate, "status", None)
     lacks = asked.needs_probabilities and not model.has_probabilities
     out_of_time = lacks and status != "interrupted" and took >= (options["max_seconds"] or math.inf)
@@ -149,7 +152,7 @@ def fit_command(
         say("warning", "the model knows no probabilities: these come from a pass after the fit, which did not end")
         status = "time_limit" if out_of_time else "interrupted"
     if status in _WHAT_NEXT:
-        say("hint", _WHAT_NEXT[status])
+        say("hint", _WHAT_NEXT[status] if checkpoint is None else "the same command continues from its checkpoint")
     elif status == "stalled":
         say("hint", ", or ".join(against_rounding(asked.machine, options["kernel"])))
     say_written(path)
@@ -256,8 +259,10 @@ def asked_for(
     return Asked(rows, used, name, truth, weights, column_choice, class_weight, costs, needs)
 
 
-def _trained(asked: Asked, options: dict[str, Any]) -> Model:
+def _trained(asked: Asked, options: dict[str, Any], checkpoint: str | None) -> Model:
     """Train the machine, and show the progress."""
+    from sklearn.utils.validation import has_fit_parameter
+
     from mercer import InseparableError, StoppedError
     from mercer.solvers import ProgressBar, StageProgress, fit_progress
     from mercer.studies.models import fit_model
@@ -265,6 +270,10 @@ def _trained(asked: Asked, options: dict[str, Any]) -> Model:
     with ProgressBar() as progress:
         progress(StageProgress("fit"))
         estimator = machine_of(asked, options, lambda state: progress(fit_progress("fit", state)))
+        if checkpoint is not None and not has_fit_parameter(estimator, "checkpoint"):
+            raise click.UsageError(
+                f"--machine {asked.machine} has no checkpoint: leave --checkpoint out", click.get_current_context()
+            )
         try:
             return fit_model(
                 asked.chosen,
@@ -273,6 +282,7 @@ def _trained(asked: Asked, options: dict[str, Any]) -> Model:
                 rows=asked.column_choice.rows,
                 sample_weight=asked.weights,
                 encoder=asked.column_choice.encoder(),
+                checkpoint=checkpoint,
             )
         except InseparableError as error:
             raise _inseparable(error) from error

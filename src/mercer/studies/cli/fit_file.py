@@ -29,6 +29,7 @@ _INSTEAD = {
     "probability": "the models of --machine linear-logistic always have probabilities",
     "text": "free text needs its rows in memory, so leave {flag} out, or --drop the column",
     "dates": "dates need their rows in memory, so leave {flag} out, or --drop the column",
+    "checkpoint": "a fit on a file writes its checkpoint into the folder of --cache by itself, so leave this out",
     "approximation": "it is for svc and svr, so leave {flag} out",
 }
 """What to do instead of an option that has no meaning for a file in blocks."""

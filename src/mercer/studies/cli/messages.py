@@ -13,6 +13,7 @@ _OPTIONS = {
     "copies": "--copies",
     "cache": "--cache",
     "categorical": "--categorical",
+    "checkpoint": "--checkpoint",
     "class_weight": "--class-weight",
     "cost": "--cost",
     "date_order": "--date-order",

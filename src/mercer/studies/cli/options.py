@@ -222,6 +222,14 @@ def cost_of(text: str | None) -> Any:
 seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the whole study, or of the fit.")
 
 
+checkpoint_option = click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    help="Folder where finished work is written every few seconds: if the command is killed, it continues from there "
+    "when it is run again. The folder stays: delete it in the end.",
+)
+
+
 force_option = click.option(
     "--force", is_flag=True, help="Write over an existing file that is not an output of this command."
 )

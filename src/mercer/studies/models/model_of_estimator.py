@@ -82,6 +82,7 @@ def fit_model(
     keep: Iterable[str] = (),
     missing: Missing = "error",
     encoder: TableEncoder | None = None,
+    checkpoint: Any = None,
 ) -> Model:
     """Encode a table, train a machine on it, and return a model with the data for prediction and verification.
 
@@ -107,6 +108,8 @@ def fit_model(
         See `TableEncoder`.
     encoder : TableEncoder, optional
         An encoder that is not fitted yet, in place of `keep` and `missing`: all columns are used, as it says.
+    checkpoint : str or PathLike, optional
+        As for `fit` of the machine.
 
     Raises
     ------
@@ -123,7 +126,7 @@ def fit_model(
         If columns are not used, or for a guess of what they hold.
     """
     training, row_weights, machine = _encoded(table, target, machine, rows, sample_weight, keep, missing, encoder)
-    fitted = _fitted(clone(machine), training, row_weights)
+    fitted = _fitted(clone(machine), training, row_weights, checkpoint)
     model = _model_of(training, fitted, row_weights)
     column = sample_weight if isinstance(sample_weight, str) else None
     choice = "" if is_approximate(fitted) else str(getattr(fitted, "choice_", ""))
@@ -318,7 +321,9 @@ def _weights_of(machine: Any, sample_weight: Any, table: Table, target: str | No
     return weights
 
 
-def _fitted(machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.float64] | None) -> Any:
+def _fitted(
+    machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.float64] | None, checkpoint: Any = None
+) -> Any:
     """Return the machine, fitted on these rows so that its class numbers are those of the training set."""
     kind, y = training.prediction_kind, training.prediction_kind.as_y(training.truth)
     if isinstance(kind, Classes) and kind.labels.tolist() != sorted(kind.labels.tolist()):
@@ -327,7 +332,8 @@ def _fitted(machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.f
         if isinstance(weights, dict):
             place = {label: code for code, label in enumerate(kind.labels.tolist())}
             machine.set_params(class_weight={place.get(label, label): weight for label, weight in weights.items()})
-    return machine.fit(training.X, y) if sample_weight is None else machine.fit(training.X, y, sample_weight)
+    given = {} if checkpoint is None else {"checkpoint": checkpoint}
+    return machine.fit(training.X, y, *([] if sample_weight is None else [sample_weight]), **given)
 
 
 def _classes_of(machine: Any, target: npt.NDArray[Any]) -> Classes:
