@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import (
     SVC,
+    SVDD,
     SVR,
     Certificate,
     GradientKernelSVC,
@@ -289,6 +290,42 @@ def test_a_one_class_machine_of_centred_columns_says_that_it_is_0(machine):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         type(machine)(**machine.get_params()).fit(CENTRED + 3.0)
+
+
+@pytest.mark.parametrize("seed", [1, 11])
+def test_a_recomputation_has_the_zero_of_the_fit(seed):
+    """Lengths of rows differ by orders of magnitude: the rounding errors of fit and verify differ, too."""
+    random = np.random.default_rng(seed)
+    rows = random.standard_normal((20, 3))
+    rows = np.r_[rows, -rows] * np.exp(2.0 * np.abs(random.standard_normal((40, 1))))
+    machine = OneClassSVM(kernel="poly", gamma=1.0, nu=0.1)
+    with pytest.warns(UserWarning, match="w = 0 is the optimum"):
+        certificate = machine.fit(rows, sample_weight=random.uniform(0.1, 3.0, 40)).certificate_
+    assert certificate.status is Status.OPTIMAL
+    again = certificate.verify()
+    assert again.status is Status.OPTIMAL
+    assert again.gap + again.rounding <= again.absolute_gap
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0])
+def test_equal_rows_have_a_ball_of_radius_0(scale):
+    rows = np.repeat(scale * np.random.default_rng(10).standard_normal((1, 203)), 400, axis=0)
+    machine = SVDD(C=0.01, kernel="linear").fit(rows)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.certificate_.verify().status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("distance", [1e-5, 1e-3])
+def test_an_optimum_near_0_is_not_called_0(distance):
+    """The columns are nearly centred: 1/2 ||w||^2 is small, but float64 knows it to many digits."""
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((30, 2))
+    rows = np.r_[rows, -rows]
+    rows = np.column_stack([rows, np.full(60, distance)])
+    certificate = OneClassSVM(kernel="linear", nu=0.5, tol_gap=1e-3).fit(rows).certificate_
+    assert certificate.absolute_gap == 0.0
+    assert certificate.primal == pytest.approx(-0.5 * (30.0 * distance) ** 2, rel=1e-3)
+    assert certificate.verify().absolute_gap == 0.0
 
 
 @pytest.mark.parametrize(

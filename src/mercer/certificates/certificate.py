@@ -202,7 +202,8 @@ class Certificate(Result):
         A gap that is small enough whatever the objective is, in the unit of the objective; 0 but for three cases. For
         squared loss, it is the loss of residuals of `tol` times the largest target in every row. For regression by a
         linear machine, it is the loss that a change of each target by one unit roundoff can cause. For kernel machines
-        whose objective is 0 but for rounding, it is `rounding` plus 4 times the rounding error of the dual objective.
+        whose objective is 0 but for rounding, it is `rounding` plus 4 times the largest rounding error of the dual
+        objective: `decision_error` times the sum of |beta|. A recomputation takes twice that of the fit.
     objective_error : float
         Error bound of `primal` and of `dual`, which have the same error. A fit computes objectives only as exactly as
         it needs them. The bound is 0 in a certificate read from an estimator or a solution: see

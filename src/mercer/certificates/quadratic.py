@@ -25,20 +25,28 @@ from mercer.problems import Problem, inner
 
 
 def conclude(
-    ended: Status, problem: Problem, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool
+    ended: Status,
+    problem: Problem,
+    evaluation: Evaluation,
+    *,
+    tol: float,
+    tol_gap: float | None,
+    convex: bool,
+    stated_error: float = 0.0,
 ) -> Status:
     """Return the status that `evaluation` of a point of `problem` proves, given how the solver ended.
 
     The status is `optimal` only if the point is feasible up to rounding, the violation is at most `tol`, the relative
     gap is at most `tol_gap`, and rounding errors cannot hide a larger one. For the violation, its rounding error must
     be below `tol`, or the violation plus this error must be at most `tol`. The gap plus its rounding error must be at
-    most `tol_gap`. For a problem that is not known to be convex, the status is `stationary` instead of `optimal`.
+    most `tol_gap`; see :func:`numbers_of` for objectives of 0. For a problem that is not known to be convex,
+    the status is `stationary` instead of `optimal`.
     """
     gap = evaluation.relative_gap
     met = evaluation.violation <= tol and evaluation.is_feasible
     if not met or math.isnan(gap):  # comparisons with NaN are false
         return ended
-    is_small = tol_gap is None or numbers_of(evaluation, problem).has_small_gap(tol_gap)
+    is_small = tol_gap is None or numbers_of(evaluation, problem, stated_error).has_small_gap(tol_gap)
     if not is_small and tol_gap is not None and not gap <= tol_gap:
         return ended
     if not is_small or not is_certain(evaluation.excess, evaluation.rounding, tol):
@@ -46,7 +54,7 @@ def conclude(
     return Status.OPTIMAL if convex else Status.STATIONARY
 
 
-_ZERO = 4.0  # times the rounding error of the dual objective: an objective up to this cannot be told from 0
+_ZERO = 4.0  # times the largest rounding error of the dual objective: an objective up to this cannot be told from 0
 _WITNESSES = 64  # one in 64 stored values is evaluated again, to detect a change of the training data
 
 
@@ -140,8 +148,9 @@ class QuadraticEvidence(Evidence):
         """Return the certificate with the numbers and the status of another evaluation; see :class:`Evidence`."""
         assert certificate.tol is not None
         about: dict[str, Any] = {"tol": certificate.tol, "tol_gap": certificate.tol_gap, "convex": self.convex}
-        status = conclude(certificate.ended, self.problem, evaluation, **about)
-        return certificate.with_numbers(status, self, numbers_of(evaluation, self.problem))
+        stated_error = 2.0 * (certificate.decision_error or 0.0)  # twice: the numbers of the fit are rounded, too
+        status = conclude(certificate.ended, self.problem, evaluation, **about, stated_error=stated_error)
+        return certificate.with_numbers(status, self, numbers_of(evaluation, self.problem, stated_error))
 
     def exact_objectives(self, certificate: Certificate, full_gram: Gram | None = None) -> Certificate:
         """Return the certificate with objectives in double precision; see :meth:`Certificate.with_objectives`."""
@@ -200,11 +209,19 @@ def _examples(evidence: QuadraticEvidence, gram: Gram) -> Cases:
     )
 
 
-def numbers_of(evaluation: Evaluation, problem: Problem) -> Numbers:
-    """Return the numbers of the certificate of a point of `problem`."""
+def numbers_of(evaluation: Evaluation, problem: Problem, stated_error: float = 0.0) -> Numbers:
+    """Return the numbers of the certificate of a point of `problem`.
+
+    If both objectives are 0 but for rounding, their relative gap says nothing, and `absolute_gap` takes its place. The
+    error of decision values is at least `stated_error` in this comparison: a recomputation, whose own error is smaller,
+    then has the zero of the fit.
+    """
     rounding = evaluation.objective_rounding(problem)
     of_dual = float(rounding_of_dual(evaluation.rounding, evaluation.length, evaluation.dual, problem.n))
-    largest = max(abs(evaluation.primal), abs(evaluation.dual))
+    # `of_dual` takes the errors of rows as independent. Those of equal rows are equal, and add up to at most mass times
+    # rounding: some units of roundoff of (sum_i |beta_i| sqrt(k(x_i, x_i)))^2, the size of the terms that cancel.
+    zero = _ZERO * max(of_dual, max(evaluation.rounding, stated_error) * evaluation.mass)
+    is_zero = max(abs(evaluation.primal), abs(evaluation.dual)) <= zero
     return Numbers(
         primal=evaluation.primal,
         dual=evaluation.dual - of_dual,
@@ -215,7 +232,7 @@ def numbers_of(evaluation: Evaluation, problem: Problem) -> Numbers:
         n_support=evaluation.n_free + evaluation.n_bounded,
         n_free=evaluation.n_free,
         n_bounded=evaluation.n_bounded,
-        absolute_gap=_ZERO * of_dual + rounding if largest <= _ZERO * of_dual else 0.0,
+        absolute_gap=zero + rounding if is_zero else 0.0,
         objective_error=evaluation.objective_error,
     )
 
