@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,8 @@ from scipy.linalg import lapack, solve_triangular
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
-from mercer.gram.rows import MappedRows, MappedTable, RowNumbers, TableRows
+from mercer.gram.device_backend import DeviceData
+from mercer.gram.rows import DeviceRows, DeviceTable, MappedRows, MappedTable, RowNumbers, TableRows, linear_rows
 from mercer.kernels import Kernel
 
 _NOISE = 1e-7  # share of the largest k(x, x): a landmark whose image is closer to the span of the others is not used
@@ -22,6 +24,7 @@ _WIDTH = 256  # columns that are multiplied together
 _BLOCK = 1 << 21  # kernel values of a block of rows
 
 Features = npt.NDArray[np.float32]
+FeatureTable: TypeAlias = Features | MappedTable | DeviceTable
 
 
 class LandmarkBasis:
@@ -75,10 +78,11 @@ class LandmarkBasis:
         inverse = solve_triangular(self.triangle, np.eye(self.size), lower=False, check_finite=False)
         return np.asarray(inverse, dtype=np.float32)
 
-    def table(self, room: int, check: Callable[[], None]) -> Features | MappedTable:
+    def table(self, room: int, check: Callable[[], None]) -> FeatureTable:
         """Return the coordinates of all rows of the Gram matrix, (n, k), in single precision.
 
-        They are in memory if they fit in `room` bytes, and else in a temporary file. `check` is called between blocks.
+        They are in memory if they fit in `room` bytes, and else in a temporary file; of rows on a device, they are
+        there. `check` is called between blocks.
 
         Raises
         ------
@@ -88,6 +92,11 @@ class LandmarkBasis:
             If features are not finite.
         """
         n, k = self.gram.n, self.size
+        if isinstance(self.gram.data, DeviceData):
+            there = self.gram.table_there(self.landmarks, self.inverse, check)
+            if not np.isfinite(there.largest()).all():
+                raise beyond_single(self.gram.kernel)
+            return there
         table = np.empty((n, k), dtype=np.float32) if 4 * n * k <= room else MappedTable(n, k, room)
         height = max(1, _BLOCK // max(1, k))
         for first in range(0, n, height):
@@ -135,12 +144,12 @@ def beyond_single(kernel: Kernel) -> ValueError:
 
 
 def feature_rows(
-    table: Features | MappedTable,
+    table: FeatureTable,
     labels: RowNumbers,
     weights: RowNumbers,
     pair: tuple[int, int] | None = None,
     zeros: Callable[[int], RowNumbers] | None = None,
-) -> TableRows | MappedRows:
+) -> TableRows | MappedRows | DeviceRows:
     """Return features as rows of a linear machine: all of them, or with a `pair` of classes the rows of these.
 
     `zeros` returns storage for numbers of rows of a table in a file.
@@ -149,6 +158,6 @@ def feature_rows(
         return MappedRows(table, labels, weights, pair, zeros)
     labels, weights = labels[:], weights[:]
     if pair is None:
-        return TableRows(table, labels, weights)
+        return linear_rows(table, labels, weights)
     rows = np.flatnonzero((labels == pair[0]) | (labels == pair[1]))
-    return TableRows(table[rows], (labels[rows] == pair[0]).astype(np.float64), weights[rows])
+    return linear_rows(table[rows], (labels[rows] == pair[0]).astype(np.float64), weights[rows])

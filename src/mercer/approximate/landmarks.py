@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import ExpansionEvidence
-from mercer.approximate.feature_table import Features, LandmarkBasis, check_range, feature_rows
+from mercer.approximate.feature_table import FeatureTable, LandmarkBasis, check_range, feature_rows
 from mercer.approximate.one_class import solve_one_class
 from mercer.approximate.task import MachineTask, Task
 from mercer.approximate.way import Expansion, Way
@@ -85,6 +85,9 @@ class Landmarks(Way):
 
     With n rows and k landmarks, it costs n k kernel values and n k² multiplications, and 4 n k bytes, in a temporary
     file if they exceed `memory_limit`.
+
+    Of rows on a device, such as torch tensors on a GPU, only the landmarks are copied to the host: features, and the
+    products of their training and of the certificate, are computed on the device, and its memory holds the features.
 
     Examples
     --------
@@ -383,7 +386,7 @@ class _Training:
         starts = np.cumsum([0, *(part.size for part in used)])
         return sparse.csr_array((values, columns, starts), shape=(len(duals), self.task.n))
 
-    def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, Features | MappedTable, str]:
+    def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, FeatureTable, str]:
         """Return the basis, the features of all rows, and a note if the time allows fewer landmarks."""
         basis, note = LandmarkBasis(self.gram, landmarks), ""
         left = self.monitor.seconds_left
@@ -410,20 +413,20 @@ class _Training:
         """The nu of a one-class machine; 0 for others."""
         return self.task.spec.nu if isinstance(self.task.spec, ForOneClassSVM) else 0.0
 
-    def _control(self, table: Features | MappedTable) -> Control:
+    def _control(self, table: FeatureTable) -> Control:
         """Return the control of the linear problems on these features, with the time that is left."""
         limits = replace(self.limits, tol_gap=self._tol_gap())
         left = self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
         return left.in_part(f"features-{table.shape[1]}")
 
-    def _solved_one_class(self, table: Features | MappedTable) -> _Solved:
+    def _solved_one_class(self, table: FeatureTable) -> _Solved:
         """Solve the problem of a one-class machine on the features; its bias follows from the decision values."""
         task, control = self.task, self._control(table)
         rows = feature_rows(table, np.ones(task.n), task.weights)
         one = solve_one_class(rows, task.weights, self._nu, control, self._tol_gap(), task.n_jobs)
         return _Solved(one.w, 0.0, one.beta, one.certificate, "Hinge losses at several levels rho lead to it.")
 
-    def _solved(self, table: Features | MappedTable) -> list[_Solved]:
+    def _solved(self, table: FeatureTable) -> list[_Solved]:
         """Solve the linear problem of each machine on the features."""
         task, key = self.task, (self.asked, "solutions")
         starts: list[LinearSolution | None] = self.shared.get(key, [None] * task.n_machines)
@@ -449,7 +452,7 @@ class _Training:
         self.shared[key] = solutions = solve_each(problems, self._control(table), starts=starts, n_jobs=task.n_jobs)
         return [_Solved.of(*pair) for pair in zip(problems, solutions, strict=True)]
 
-    def _rows(self, table: Features | MappedTable) -> LinearRows:
+    def _rows(self, table: FeatureTable) -> LinearRows:
         """Return the rows of the features, with what the last penalty has left on them if the weights are the same."""
         task, key = self.task, (self.asked, "rows")
         rows: Any = self.shared.get(key)

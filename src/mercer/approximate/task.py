@@ -12,6 +12,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data
 from mercer.gram import Gram
 from mercer.gram.backends import Backend, BlockBackend
+from mercer.gram.device_backend import DeviceBackend, DeviceData
 from mercer.kernels import Kernel
 from mercer.multiclass.training import make_tasks
 from mercer.problems import Problem
@@ -98,10 +99,14 @@ class Task:
 
     def independent_gram(self) -> Gram:
         """Return the Gram matrix of the rows of the task whose values are computed by `kernel.block`."""
+        if isinstance(self.data, DeviceData):
+            return self.gram()
         return self.gram(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs))
 
     def gram(self, backend: Backend | None = None) -> Gram:
         """Return the lazy Gram matrix of the rows of the task."""
+        if backend is None and isinstance(self.data, DeviceData):
+            backend = DeviceBackend(self.kernel, self.data, self.memory_limit)
         gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         return gram if self.rows.size == self.data.n else gram.restrict(self.rows)
 

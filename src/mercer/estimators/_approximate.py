@@ -40,10 +40,17 @@ from mercer.data.arguments import check_choice, check_whole
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import say
 from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._device_training import refuse_besides_landmarks, task_rows
 from mercer.estimators._dual import DualMachine, SingleMachine
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._lazy_approximation import fit_lazily, trains_lazily
-from mercer.estimators._validation import check_sample_weight, check_targets, rows_of_weight, scaling_hint
+from mercer.estimators._validation import (
+    check_sample_weight,
+    check_targets,
+    refuse_device,
+    rows_of_weight,
+    scaling_hint,
+)
 from mercer.kernels import Kernel
 from mercer.multiclass import training
 from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
@@ -127,6 +134,7 @@ class Approximates(DualMachine):
         return choice
 
     def _choice(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, control: Control) -> Choice:
+        refuse_device(self, X, "fit with approximation='auto'")
         why = self._why_exact(machine_spec, _num_samples(X))
         if why:
             return Choice(None, f"because {why}")
@@ -268,6 +276,7 @@ class ApproximatesClasses(Approximates, MarginClassifier):
                 "a joint machine cannot be approximated: set multi_class='ovr' or 'ovo', or approximation=None."
             )
         self._check_shape(self.multi_class)
+        refuse_besides_landmarks(self, way, X)
         if trains_lazily(way, X):
             fit_lazily(self, way, machine_spec, X, y, sample_weight, control)
             return
@@ -304,7 +313,7 @@ class ApproximatesClasses(Approximates, MarginClassifier):
         self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, groups: Any = None
     ) -> tuple[Task, Labels]:
         """Check the rows and labels, and return what is trained, and the labels."""
-        spec, data = self._training_rows(X, y)
+        spec, data = task_rows(self, X, y)
         labels = read_labels(y, sample_weight, self.class_weight, data.n, groups=groups)
         task = Task(
             machine_spec,
@@ -378,6 +387,7 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
         The arguments are those of :meth:`SingleMachine._train`.
         """
         control = self._control()
+        refuse_besides_landmarks(self, way, X)
         if trains_lazily(way, X):
             fit_lazily(self, way, machine_spec, X, y, sample_weight, control)
             self.spec_, self.n_iter_ = machine_spec, self.approximation_.certificate.n_iter
@@ -394,7 +404,7 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
 
     def _training_task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
         """See :meth:`Approximates._training_task`."""
-        spec, data = self._training_rows(X, y)
+        spec, data = task_rows(self, X, y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = rows_of_weight(weights)
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)

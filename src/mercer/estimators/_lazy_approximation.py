@@ -38,7 +38,7 @@ def fit_lazily(
     ClusterError
         If the workers cannot finish the work.
     """
-    kernel = _kernel_of_columns(machine)
+    kernel = kernel_of_columns(machine)
     _refuse_what_needs_rows(machine, way, spec)
     limit = check_whole("memory_limit", machine.memory_limit, unit="bytes", at_least=0)
     table = read_lazy_table(machine, X, y, sample_weight)
@@ -74,7 +74,7 @@ def fit_lazily(
             machine._arrange(maker.scheme, drawn.labels[place].astype(np.int64))
 
 
-def _kernel_of_columns(machine: Any) -> Kernel:
+def kernel_of_columns(machine: Any) -> Kernel:
     """Return the kernel of the machine, which must read columns of numbers."""
     try:
         kernel: Kernel = machine._kernel_asked_for()
@@ -83,8 +83,8 @@ def _kernel_of_columns(machine: Any) -> Kernel:
     flags = ("takes_values", "is_structured", "takes_fingerprints", "takes_symbols", "named_columns", "takes_any_rows")
     if any(getattr(kernel, flag) for flag in flags):
         raise ValueError(
-            f"approximations of lazy tables take kernels of columns of numbers, but {kernel!r} reads other rows: load "
-            "the rows, or take another kernel."
+            f"approximations of lazy tables and of arrays on a device take kernels of columns of numbers, but "
+            f"{kernel!r} reads other rows: load the rows, or take another kernel."
         )
     return kernel
 

@@ -16,7 +16,7 @@ from mercer._typing import FloatArray
 from mercer.data import as_data
 from mercer.data.checks import FLOATS
 from mercer.estimators._validation import drop_record, refuse_problem, table_of_numbers
-from mercer.gram.rows import DeviceRows, DeviceTable, TableRows
+from mercer.gram.rows import DeviceRows, TableRows, linear_rows
 from mercer.gram.rows.sweeps import column_squares
 
 _SMALL = (np.int8, np.uint8, np.bool_, np.int16, np.uint16, np.float16)  # types whose values float32 holds exactly
@@ -44,8 +44,7 @@ class LinearTable(NamedTuple):
 
     def rows(self, labels: FloatArray, weights: FloatArray) -> TableRows | DeviceRows:
         """Return the rows with their labels and weights, (n,) each."""
-        made = DeviceRows if isinstance(self.values, DeviceTable) else TableRows
-        return made(self.values, labels, weights, self.squares)
+        return linear_rows(self.values, labels, weights, self.squares)
 
 
 def read_linear_table(

@@ -16,6 +16,7 @@ from mercer.data.arguments import check_share
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._approximate import ApproximatesOneMachine
 from mercer.estimators._contamination import Border, border_of, missing_below
+from mercer.estimators._device_training import host_targets
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.estimators._validation import check_sample_weight
 from mercer.kernels import Gamma, Kernel
@@ -196,6 +197,7 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
             overflow.
         """
         del y
+        _, sample_weight = host_targets(X, None, sample_weight, checkpoint)
         with self._all_or_nothing(), self._checkpointed(checkpoint, X, None, sample_weight):
             machine_spec = self._asked_spec()
             with self._way(machine_spec, X, "no_validation", sample_weight) as way:

@@ -13,6 +13,7 @@ from mercer.approximate import Way
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice
 from mercer.estimators._approximate import ApproximatesClasses
+from mercer.estimators._device_training import host_targets
 from mercer.estimators._kernel_from_file import FitsKernelFiles
 from mercer.estimators._labels import Labels, check_classes, class_numbers
 from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
@@ -348,6 +349,7 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
         rows and the kernel is not proved to be positive semidefinite, it is checked; this costs n² additional kernel
         values and n³/3 multiplications.
         """
+        y, sample_weight = host_targets(X, y, sample_weight, checkpoint)
         with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
             C, machine_spec = self._asked()
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias)

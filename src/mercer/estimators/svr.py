@@ -12,6 +12,7 @@ from mercer.approximate import Way
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice, check_number
 from mercer.estimators._approximate import ApproximatesOneMachine
+from mercer.estimators._device_training import host_targets
 from mercer.estimators._dual import VectorRegressor
 from mercer.estimators._kernel_from_file import FitsKernelFiles
 from mercer.estimators._row_changes import Change, ChangesRows, TrainingRows
@@ -200,6 +201,7 @@ class SVR(FitsKernelFiles, ApproximatesOneMachine, ChangesRows, VectorRegressor)
         TypeError
             If `y` holds dates or times.
         """
+        y, sample_weight = host_targets(X, y, sample_weight, checkpoint)
         with self._all_or_nothing(), self._checkpointed(checkpoint, X, y, sample_weight):
             machine_spec = self._asked()
             with self._way(machine_spec, X, y, sample_weight) as way:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from mercer.gram.padding import padded_block
 from mercer.gram.store import Store
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import Diagnosis
+
+if TYPE_CHECKING:
+    from mercer.gram.rows.device_table import DeviceTable
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
 STATE_ARRAYS = 29
@@ -247,6 +250,16 @@ class Gram:
         assert isinstance(self.data, Precomputed)
         columns = self.data.own_columns()
         return np.ascontiguousarray(columns if self._idx is None else columns[self._idx], dtype=np.int64)
+
+    def table_there(self, cols: IndexArray, matrix: RealArray, check: Callable[[], None]) -> DeviceTable:
+        """Return K[:, cols] @ matrix in single precision, on the device where the rows are.
+
+        `check` is called between parts of bounded work, and may raise.
+        """
+        backend: Any = self._store.backend  # a DeviceBackend
+        self.count(self.n * cols.size)
+        table: DeviceTable = backend.table(self._idx, self.origin_rows(cols), matrix, check)
+        return table
 
     def restrict(self, idx: npt.ArrayLike) -> Gram:
         """Return the view of rows and columns `idx` (indices into this one; repeats are allowed)."""

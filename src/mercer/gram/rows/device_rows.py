@@ -8,7 +8,7 @@ from typing import Any
 from mercer._typing import FloatArray
 from mercer.gram.rows.device_table import DeviceTable
 from mercer.gram.rows.placed_rows import RowsElsewhere
-from mercer.gram.rows.table_rows import Block, LinearRows
+from mercer.gram.rows.table_rows import Block, LinearRows, TableRows
 
 
 class DeviceRows(LinearRows):
@@ -28,11 +28,13 @@ class DeviceRows(LinearRows):
     keeps_blocks = True
     is_sparse = False
     is_elsewhere = True
+    is_shared = False  # see TableRows; no matrix is stored for other penalties
 
     def __init__(
         self, table: DeviceTable, labels: FloatArray, weights: FloatArray, squares: FloatArray | None = None
     ) -> None:
         self.n, self.p = table.shape
+        self.labels, self.weights = labels, weights
         self._block = Block(slice(0, self.n), table, labels, weights, squares)
 
     def blocks(self) -> Iterator[Block]:
@@ -47,3 +49,11 @@ class DeviceRows(LinearRows):
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the table behind, which is on a device of this process."""
         return RowsElsewhere, (self.n, self.p, self.is_sparse)
+
+
+def linear_rows(
+    table: Any, labels: FloatArray, weights: FloatArray, squares: FloatArray | None = None
+) -> TableRows | DeviceRows:
+    """Return the rows of a table, in memory or on a device, with their labels and weights, (n,) each."""
+    made = DeviceRows if isinstance(table, DeviceTable) else TableRows
+    return made(table, labels, weights, squares)

@@ -31,7 +31,11 @@ class DeviceTable:
     ----------
     shape : tuple of int
     place : Place
+    nbytes : int
+        Bytes on the host: none.
     """
+
+    nbytes = 0
 
     def __init__(self, array: Any, place: Place) -> None:
         self._array, self.place = array, place
@@ -44,11 +48,19 @@ class DeviceTable:
         first, end, _ = rows.indices(self.shape[0])
         return DeviceTable(self._array[first : max(first, end), :], self.place)
 
+    def with_columns(self, chosen: IndexArray) -> DeviceTable:
+        """Return a copy of the rows that has only the chosen columns, on the device."""
+        return DeviceTable(self.place.xp.take(self._array, self.place.put(chosen), axis=1), self.place)
+
+    def values(self, rows: slice | IndexArray) -> Any:
+        """Return some rows in float64, as an array on the device."""
+        return self.place.xp.astype(self[rows]._array, self.place.xp.float64)
+
     def times(self, constant: float, v: FloatArray) -> FloatArray:
         """Return the product of every row with the columns of `v` of shape (q, K), (n, K)."""
         xp, p = self.place.xp, self.shape[1]
         normals = self.place.put(v[:p])
-        parts = [block @ normals for _, block in self._blocks()]
+        parts = [block @ normals for _, block in self.blocks()]
         out = np.array(to_host(xp.concat(parts, axis=0))) if parts else np.zeros((0, v.shape[1]))
         if constant:
             out += constant * v[p]
@@ -58,7 +70,7 @@ class DeviceTable:
         """Return the sum of a_i x_i for the columns of `a` of shape (n, K), (q, K)."""
         weights = self.place.put(a)
         total = self.place.put(np.zeros((self.shape[1], a.shape[1])))
-        for rows, block in self._blocks():
+        for rows, block in self.blocks():
             total = total + block.mT @ weights[rows, :]
         sums = to_host(total)
         return np.vstack([sums, constant * a.sum(axis=0)]) if constant else np.array(sums)
@@ -68,7 +80,7 @@ class DeviceTable:
         xp, p = self.place.xp, self.shape[1]
         factors, widths = self.place.put(weights), self.place.put(scales[:p])
         total, sums = self.place.put(np.zeros((p, p))), self.place.put(np.zeros(p))
-        for rows, block in self._blocks():
+        for rows, block in self.blocks():
             scaled = block * widths[None, :]
             weighted = scaled * factors[rows][:, None]
             total = total + weighted.mT @ scaled
@@ -84,7 +96,7 @@ class DeviceTable:
     def column_squares(self, constant: float) -> FloatArray:
         """Return the sum of squares of each column, (q,)."""
         xp, total = self.place.xp, self.place.put(np.zeros(self.shape[1]))
-        for _, block in self._blocks():
+        for _, block in self.blocks():
             with np.errstate(all="ignore"):  # for a library that computes with NumPy; overflow gives infinity
                 total = total + xp.sum(block * block, axis=0)
         squares = np.array(to_host(total))
@@ -93,24 +105,30 @@ class DeviceTable:
     def row_squares(self, constant: float) -> FloatArray:
         """Return the sum of squares of each row, (n,), including that of the constant."""
         xp = self.place.xp
-        parts = [xp.sum(block * block, axis=1) for _, block in self._blocks()]
+        parts = [xp.sum(block * block, axis=1) for _, block in self.blocks()]
         squares = np.array(to_host(xp.concat(parts))) if parts else np.zeros(0)
         return squares + constant**2
+
+    def moments(self, centre: float, weights: FloatArray) -> tuple[float, float]:
+        """Return the weighted sums of x - centre and of (x - centre)² over all entries x."""
+        xp, numbers, first, second = self.place.xp, self.place.put(weights), 0.0, 0.0
+        for rows, block in self.blocks():
+            with np.errstate(all="ignore"):
+                apart = block - centre
+                first += float(xp.sum(numbers[rows] * xp.sum(apart, axis=1)))
+                second += float(xp.sum(numbers[rows] * xp.sum(apart * apart, axis=1)))
+        return first, second
 
     def largest(self) -> FloatArray:
         """Return the largest absolute value of each column, (p,); NaN where a column has one."""
         xp, largest = self.place.xp, np.zeros(self.shape[1])
-        for _, block in self._blocks():
+        for _, block in self.blocks():
             largest = np.maximum(largest, to_host(xp.max(xp.abs(block), axis=0)))
         return largest
 
-    @property
-    def _height(self) -> int:
-        return max(1, _MOST_VALUES // max(1, self.shape[1]))
-
-    def _blocks(self) -> Iterator[tuple[slice, Any]]:
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Yield slices of the rows, and these rows in float64."""
-        xp = self.place.xp
-        for first in range(0, self.shape[0], self._height):
-            rows = slice(first, min(self.shape[0], first + self._height))
-            yield rows, xp.astype(self._array[rows, :], xp.float64)
+        height = max(1, _MOST_VALUES // max(1, self.shape[1]))
+        for first in range(0, self.shape[0], height):
+            rows = slice(first, min(self.shape[0], first + height))
+            yield rows, self.values(rows)
