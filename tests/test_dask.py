@@ -35,6 +35,7 @@ from mercer.cluster.dask_workers import DaskWorkers
 from mercer.features import Nystroem
 from mercer.studies.cli import run
 from mercer.studies.models import verify
+from test_checkpoints import stopping_at
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -313,6 +314,24 @@ def test_landmarks_are_added_until_the_distance_is_reached(table):
     assert machine.support_.size == 200
 
 
+@pytest.mark.parametrize("moment", [1, 4])
+def test_landmarks_of_a_lazy_table_continue_from_their_checkpoint(table, tmp_path, monkeypatch, moment):
+    monkeypatch.setattr("mercer.data.files.checkpoint.SECONDS", 0.0)
+    monkeypatch.setattr("mercer.data.files.checkpoint._SHARE", 1e9)
+    X, _, labels, _ = table
+    machine = SVC(approximation=Landmarks(n_landmarks=200, distance=0.03))
+    expected = machine.fit(lazy(X, 2), labels).certificate_
+    with stopping_at(moment, monkeypatch):
+        machine.fit(lazy(X, 2), lazy(labels, 2), checkpoint=tmp_path)
+    machine.fit(lazy(X, 2), lazy(labels, 2), checkpoint=tmp_path)
+    assert machine.certificate_.primal == pytest.approx(expected.primal, rel=2e-3)
+    monkeypatch.setattr("mercer.approximate.landmarks.draw", lambda *_: pytest.fail("landmarks are drawn again"))
+    machine.fit(lazy(X, 2), lazy(labels, 2), checkpoint=tmp_path)
+    assert machine.certificate_.n_iter < expected.n_iter
+    with pytest.raises(ValueError, match="the targets y differ"):
+        machine.fit(lazy(X, 2), lazy(labels[::-1], 2), checkpoint=tmp_path)
+
+
 def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch, tmp_path):
     monkeypatch.setattr("mercer.estimators._lazy_approximation.SAMPLE", 400)
     X, _, labels, _ = table
@@ -353,8 +372,10 @@ def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch, tmp_path):
         (SVC(approximation=Cells(cell_rows=50), callback=lambda _: True), "callback stopped"),
     ],
 )
-def test_approximations_that_need_rows_in_memory_are_refused(table, machine, message):
+def test_approximations_that_need_rows_in_memory_are_refused(table, machine, message, tmp_path):
     X, _, labels, _ = table
+    with pytest.raises(ValueError, match="checkpoint= of cells needs the rows in memory"):
+        SVC(approximation="cells").fit(lazy(X[:200], 2), labels[:200], checkpoint=tmp_path)
     if machine.approximation is None:
         machine.set_params(approximation="cells")
     with pytest.raises((ValueError, StoppedError), match=message):

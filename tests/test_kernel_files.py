@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -384,6 +385,25 @@ def test_rows_of_a_damaged_state_are_not_read(damage, often, tmp_path):
     with pytest.warns(UserWarning, match="is damaged and is not used"):
         machine = trained_in(tmp_path, task)
     assert machine.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("moment", [1, 4])
+def test_landmarks_of_a_file_continue(moment, often, tmp_path, monkeypatch):
+    path = written(a_frame(n_classes=3).drop(columns=["t", "w"]), tmp_path / "t.csv")
+    about, machine = {"target": "y", "memory": "1600kB"}, SVC(approximation=Landmarks(40), max_iter=9)
+    expected = clone(machine).set_params(max_iter=-1).fit_file(path, **about)
+    with stopping_at(moment, monkeypatch):
+        machine.fit_file(path, **about)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine.fit_file(path, **about)  # whose states stay, as it is not optimal
+    (folder,) = (tmp_path / "t.csv.blocks").glob("fit-*")
+    assert list(folder.glob("landmarks-40-of-*.bin"))
+    monkeypatch.setattr("mercer.approximate.landmarks.draw", lambda *_: pytest.fail("landmarks are drawn again"))
+    machine.set_params(max_iter=-1).fit_file(path, **about)
+    assert machine.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=2e-3)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("memory", ["1100kB", "50MB"])

@@ -195,6 +195,29 @@ def draw(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any], n_landmarks:
     return sample[chosen]
 
 
+def drawn_before_or_now(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any], n_landmarks: int) -> IndexArray:
+    """Return what :func:`draw` does, from the checkpoint if it was drawn before."""
+    checkpoint, name = monitor.control.checkpoint, f"landmarks-{n_landmarks}-of-{gram.n}"
+
+    def read(path: Path) -> IndexArray:
+        _, arrays = read_checked(path)
+        rows = arrays.get("rows", np.empty(0))
+        is_valid = rows.dtype == np.int64 and rows.ndim == 1 and 0 < rows.size <= n_landmarks
+        if not is_valid or rows.min() < 0 or rows.max() >= gram.n or np.unique(rows).size < rows.size:
+            raise DamagedFileError("its numbers are not landmarks of these rows")
+        return rows.copy()
+
+    before = None if checkpoint is None else checkpoint.load(name, read)
+    if before is not None:
+        check_range(gram)
+        return before
+    drawn = draw(gram, way, monitor, n_landmarks)
+    is_complete = monitor.control.limits.max_seconds is None or drawn.size == min(n_landmarks, gram.n)
+    if checkpoint is not None and is_complete and not monitor.is_stopped():
+        checkpoint.store(name, lambda: ({}, {"rows": drawn.astype(np.int64)}))
+    return drawn
+
+
 def tol_gap_of(way: Landmarks, limits: Limits) -> float:
     """Return the relative gap that the linear problem is solved to."""
     asked = limits.tol_gap or _TOL_GAP
@@ -308,7 +331,7 @@ class _Training:
         """Return the machine with so many landmarks, or fewer if the time is too short."""
         began, self.asked = self.monitor.seconds, n_landmarks
         if n_landmarks not in self.shared:
-            drawn = self._drawn(n_landmarks)
+            drawn = drawn_before_or_now(self.gram, self.way, self.monitor, n_landmarks)
             self.shared[DRAW_SECONDS] = self.monitor.seconds - began
             basis, table, note = self._features(drawn)
             if not self.monitor.is_stopped():
@@ -351,27 +374,6 @@ class _Training:
             basis.landmarks,
             self._sparse(duals),
         )
-
-    def _drawn(self, n_landmarks: int) -> IndexArray:
-        """Return the positions of so many landmarks, from the checkpoint if they were drawn before."""
-        checkpoint, name = self.monitor.control.checkpoint, f"landmarks-{n_landmarks}"
-
-        def read(path: Path) -> IndexArray:
-            _, arrays = read_checked(path)
-            rows = arrays.get("rows", np.empty(0))
-            is_valid = rows.dtype == np.int64 and rows.ndim == 1 and 0 < rows.size <= n_landmarks
-            if not is_valid or rows.min() < 0 or rows.max() >= self.gram.n or np.unique(rows).size < rows.size:
-                raise DamagedFileError("its numbers are not landmarks of these rows")
-            return rows.copy()
-
-        before = None if checkpoint is None else checkpoint.load(name, read)
-        if before is not None:
-            return before
-        drawn = draw(self.gram, self.way, self.monitor, n_landmarks)
-        is_complete = self.limits.max_seconds is None or drawn.size == min(n_landmarks, self.gram.n)
-        if checkpoint is not None and is_complete and not self.monitor.is_stopped():
-            checkpoint.store(name, lambda: ({}, {"rows": drawn.astype(np.int64)}))
-        return drawn
 
     def _improved(self, duals: list[FloatArray]) -> list[FloatArray]:
         if self.only_features_count:

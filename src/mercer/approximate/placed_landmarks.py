@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from mercer._typing import FloatArray
 from mercer.approximate.feature_table import LandmarkBasis, beyond_single
-from mercer.approximate.landmarks import Landmarks, draw, linear_problem, tol_gap_of
+from mercer.approximate.landmarks import Landmarks, drawn_before_or_now, linear_problem, tol_gap_of
 from mercer.approximate.placed_dual import (
     DualChunk,
     dual_chunk_of,
@@ -87,13 +87,15 @@ class _PlacedTraining:
         """Return the machine with so many landmarks."""
         began, task, sample, maker = self.monitor.seconds, self.task, self.task.sample, self.task.maker
         self.asked, control = n_landmarks, self.monitor.control
-        basis = LandmarkBasis(self.gram, draw(self.gram, self.way, self.monitor, n_landmarks))
+        drawn = drawn_before_or_now(self.gram, self.way, self.monitor, n_landmarks)
+        basis = LandmarkBasis(self.gram, drawn)
         support = sample.data.rows(sample.rows[basis.landmarks])
         features = _features(task, basis, support)
         classes = list(range(sample.n_classes)) if sample.n_classes > 2 else [1]
         problems = [linear_problem(maker.spec, features, positive) for positive in classes]
         limits = replace(control.limits, tol_gap=tol_gap_of(self.way, control.limits))
-        solutions = solve_each(problems, control.with_limits(limits).after(self.monitor.seconds, 0), n_jobs=1)
+        left = control.with_limits(limits).after(self.monitor.seconds, 0).in_part(f"features-{basis.size}")
+        solutions = solve_each(problems, left, n_jobs=1)
         split = [problem.split(solution.w) for problem, solution in zip(problems, solutions, strict=True)]
         coefficients = basis.coefficients(np.column_stack([w for w, _ in split]))
         expansion = _Sum(support, coefficients, np.array([bias for _, bias in split]))

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import DistanceEvidence, ExpansionEvidence
 from mercer.approximate.feature_table import LandmarkBasis, feature_rows
-from mercer.approximate.landmarks import SUBSET, Landmarks, draw, improved, linear_problem, tol_gap_of
+from mercer.approximate.landmarks import SUBSET, Landmarks, drawn_before_or_now, improved, linear_problem, tol_gap_of
 from mercer.approximate.placed_task import TaskMaker
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion
@@ -104,7 +104,8 @@ class _StreamedTraining:
         """Return the machine with so many landmarks."""
         began, self.asked, task, rows = self.monitor.seconds, n_landmarks, self.task, self.task.rows
         control, check = self.monitor.control, _Check(self.monitor)
-        basis = LandmarkBasis(self.gram, draw(self.gram, self.way, self.monitor, n_landmarks))
+        drawn = drawn_before_or_now(self.gram, self.way, self.monitor, n_landmarks)
+        basis = LandmarkBasis(self.gram, drawn)
         positions, support = self.first.positions[basis.landmarks], self.first.data.rows(basis.landmarks)
         table, labels, weights = _features(task, basis, support, check)
         n_classes = self.sample.n_classes
@@ -117,7 +118,7 @@ class _StreamedTraining:
             of_pairs = (feature_rows(table, labels, weights, (a, b), **about) for a, b in pairs)
             problems = [linear_problem(task.spec, one, 1) for one in of_pairs]
         limits = replace(control.limits, tol_gap=tol_gap_of(self.way, control.limits))
-        left = control.with_limits(limits).after(self.monitor.seconds, 0)
+        left = control.with_limits(limits).after(self.monitor.seconds, 0).in_part(f"features-{basis.size}")
         solutions = solve_each(problems, left, memory_limit=task.solver_memory, n_jobs=task.n_jobs)
         split = [problem.split(solution.w) for problem, solution in zip(problems, solutions, strict=True)]
         machine = _Sum(

@@ -43,7 +43,7 @@ from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._device_training import refuse_besides_landmarks, task_rows
 from mercer.estimators._dual import DualMachine, SingleMachine
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._lazy_approximation import fit_lazily, trains_lazily
+from mercer.estimators._lazy_approximation import digests_of, fit_lazily, trains_lazily
 from mercer.estimators._validation import (
     check_sample_weight,
     check_targets,
@@ -92,6 +92,15 @@ class Approximates(DualMachine):
     @property
     def _is_approximate(self) -> bool:
         return "approximation_" in vars(self)
+
+    @contextmanager
+    def _checkpointed(self, folder: Any, X: Any, y: Any, sample_weight: Any, *, inside: str = "") -> Iterator[None]:
+        given: Any = X, y, sample_weight
+        if folder is not None and not self._is_auto:
+            way = way_of(self.approximation)
+            given = digests_of(self, *given) if way is not None and trains_lazily(way, X) else given
+        with super()._checkpointed(folder, *given, inside=inside):
+            yield
 
     @contextmanager
     def _way(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Iterator[Way | None]:

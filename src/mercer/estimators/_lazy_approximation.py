@@ -26,6 +26,12 @@ def trains_lazily(way: Way, X: Any) -> bool:
     return isinstance(way, Cells | Landmarks) and is_lazy(X)
 
 
+def digests_of(machine: Any, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """Return what tells a lazy table, its targets and its weights from others; workers compute it."""
+    table = read_lazy_table(machine, X, "no_validation" if y is None else y, sample_weight, has_digests=True)
+    return [table.digests.get(name) for name in ("X", "y", "sample_weight")]
+
+
 def fit_lazily(
     machine: Any, way: Any, spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, control: Control
 ) -> None:
@@ -93,8 +99,8 @@ def _refuse_what_needs_rows(machine: Any, way: Way, spec: QuadraticSpec) -> None
     remedy = "or load the rows into this process"
     if not np.isfinite(spec.C):
         raise ValueError(f"an approximate machine needs a finite C, got C = inf: set a finite C, {remedy}.")
-    if machine._checkpoint is not None:
-        raise ValueError(f"checkpoint= of an approximation needs the rows in memory: leave it out, {remedy}.")
+    if machine._checkpoint is not None and not isinstance(way, Landmarks):
+        raise ValueError(f"checkpoint= of cells needs the rows in memory: leave it out, {remedy}.")
     if getattr(machine, "probability", False):
         raise ValueError(f"probability=True calibrates on rows in memory: set probability=False, {remedy}.")
     if isinstance(spec, ForOneClassSVM) and isinstance(way, Landmarks):
