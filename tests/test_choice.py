@@ -92,7 +92,7 @@ def test_cells_are_as_large_as_the_pilot_asks_for(takes, monkeypatch):
     way = machine.choice_.way
     assert isinstance(way, Cells)
     assert 200 <= way.cell_rows <= 1500
-    assert "because the test asks for it: exact" in machine.certificate_.approximation
+    assert "because the test asks for it: exact" in machine.certificate_.choice
     assert np.array_equal(machine.predict(X), clone(machine).set_params(approximation=way).fit(X, y).predict(X))
 
 
@@ -102,7 +102,7 @@ def test_the_reason_is_said_by_the_certificate_the_card_and_verbose(takes, capsy
     machine = SVC(approximation="auto", verbose=1).fit(X, y)
     sentence = str(machine.choice_)
     assert sentence.startswith("approximation='auto' chose landmarks, because the test asks for it: exact ")
-    assert machine.choice_.reason in machine.certificate_.approximation
+    assert machine.certificate_.choice == sentence == machine.certificate_.verify().choice
     assert sentence in capsys.readouterr().err
     assert machine._fit_facts()["choice"] == sentence
     assert machine.certificate_.verify().approximation == machine.certificate_.approximation
@@ -224,15 +224,22 @@ def test_searches_choose_once(takes, monkeypatch):
     assert "chose the exact machine" in mercer.plan(machine, X, y).reason
 
 
-def test_a_model_file_has_the_reason(takes, tmp_path):
+@pytest.mark.parametrize("name", ["exact", "landmarks", "cells"])
+@pytest.mark.parametrize("case", ["two classes", "three classes", "regression"])
+def test_a_model_file_has_the_reason(name, case, small, monkeypatch, tmp_path):
     pandas = pytest.importorskip("pandas")
-    takes("landmarks")
-    X, y, _ = rows()
+    candidate = Candidate(WAYS[name], 1.0, 9)
+    monkeypatch.setattr(_Pilots, "_best", lambda self, exact, others: (candidate, "because the test asks for it"))
+    X, (machine, y) = rows()[0], machines()[case]
     table = pandas.DataFrame(X, columns=list("abc")).assign(kind=y)
-    model = mercer.fit_model(table, "kind", SVC(approximation="auto"))
-    mercer.save_model(tmp_path / "machine.mercer", model)
-    certificate = mercer.load_model(tmp_path / "machine.mercer").certificate
-    assert "chosen because the test asks for it" in certificate.approximation
+    fitted = clone(machine).set_params(approximation="auto").fit(X, y)
+    assert "because the test asks for it" in fitted.certificate_.choice
+    assert fitted.certificate_.choice in str(fitted.certificate_)
+    for model in (mercer.fit_model(table, "kind", clone(fitted)), mercer.as_model(fitted)):
+        mercer.save_model(tmp_path / "machine.mercer", model)
+        certificate = mercer.load_model(tmp_path / "machine.mercer").certificate
+        assert certificate.choice == model.certificate.choice
+        assert "because the test asks for it" in certificate.choice
 
 
 def test_penalties_begin_with_the_landmarks_that_the_last_one_needed():

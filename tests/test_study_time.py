@@ -101,12 +101,12 @@ def test_a_machine_that_was_stopped_before_it_learnt_is_not_the_answer(monkeypat
     )
     fitted = ToClassify.fitted
 
-    def stopped(self, training, gram, C, epsilon, control):
-        model = fitted(self, training, gram, C, epsilon, control)
+    def stopped(self, training, gram, candidate, control):
+        model = fitted(self, training, gram, candidate, control)
         if model.machine_spec.is_linear:
             return model
         parts = [
-            replace(one, certificate=replace(one.certificate, status=Status.TIME_LIMIT, primal=1e3, relative_gap=1.0))
+            replace(one, certificate=replace(one.certificate, status=Status.TIME_LIMIT, primal=1e9, relative_gap=1.0))
             for one in model.parts
         ]
         return replace(model, parts=tuple(parts))

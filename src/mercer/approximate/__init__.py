@@ -22,7 +22,7 @@ that names the remedy.
 from mercer.approximate.cell_machine import Columns
 from mercer.approximate.cells import Cells, CellsMachine
 from mercer.approximate.cells_evidence import own_distances
-from mercer.approximate.choice import AUTO, Choice, choose
+from mercer.approximate.choice import AUTO, FEWEST_ROWS, Choice, choose
 from mercer.approximate.cross_fitting import values_without_folds
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.median_tree import Cell, MedianTree, kernel_of_cuts
@@ -32,6 +32,7 @@ from mercer.approximate.ways import WAYS, way_of
 
 __all__ = [
     "AUTO",
+    "FEWEST_ROWS",
     "WAYS",
     "ApproximateMachine",
     "Cell",

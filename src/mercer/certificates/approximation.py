@@ -79,10 +79,9 @@ class ApproximateCertificate(Certificate):
         distances = [Distance(one.exact_primal, one.exact_dual, one.estimated_dual) for one in several]
         return type(self).of(certificate, self.approximation, distances)
 
-    def chosen(self, reason: str) -> Self:
-        """Return this certificate with the reason why the approximation was chosen, as a part of `approximation`."""
-        parts = [one.chosen(reason) if isinstance(one, ApproximateCertificate) else one for one in self.parts]
-        return replace(self, approximation=f"{self.approximation} (chosen {reason})", parts=parts)
+    def chosen(self, choice: str) -> Self:
+        """Return this certificate and its parts with the sentence that says what was chosen, and why."""
+        return replace(self, choice=choice, parts=[one.chosen(choice) for one in self.parts])
 
     def prove(self) -> Self:
         """Return this certificate with the distance or bound that the fit only estimated, or left out, proved.

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -210,6 +210,8 @@ class Certificate(Result):
         :meth:`with_objectives`.
     parts : sequence of Certificate
         Certificates of the machines of which this one consists, if there are several.
+    choice : str
+        What ``approximation="auto"`` chose, and why, in a sentence; "" if nothing was chosen.
     """
 
     status: Status
@@ -235,6 +237,11 @@ class Certificate(Result):
     objective_error: float = 0.0
     parts: Sequence[Certificate] = field(default=(), repr=False)
     evidence: Any = field(default=None, repr=False, compare=False)
+    choice: str = ""
+
+    def chosen(self, choice: str) -> Self:
+        """Return this certificate with the sentence that says what was chosen, and why."""
+        return replace(self, choice=choice)
 
     def with_objectives(self, whole: Any = None) -> Certificate:
         """Return this certificate with objectives in double precision, if the fit did not compute them exactly.
@@ -349,7 +356,7 @@ class Certificate(Result):
 
     def with_sums_of(self, parts: Sequence[Certificate], **totals: Any) -> Certificate:
         """Return the certificate of a machine of several parts, this one first, with the `totals` of their numbers."""
-        return Certificate(parts=tuple(parts), **totals)
+        return Certificate(parts=tuple(parts), choice=self.choice, **totals)
 
     def at_hand(self, advice: str) -> Any:
         """Return the evidence.
@@ -400,6 +407,7 @@ class Certificate(Result):
             ("kernel values", f"{self.n_kernel_values:,}"),
             ("seconds", f"{self.seconds:.3g}"),
             ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
+            *([("choice", self.choice)] if self.choice else []),
         ]
         return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
 
@@ -419,6 +427,7 @@ class Certificate(Result):
         if self.n_support is not None:
             bound = f", {self.n_bounded:,} of them at the bound" if self.n_bounded else ""
             facts["support vectors"] = f"{self.n_support:,}{bound}"
+        facts |= {"choice": self.choice} if self.choice else {}
         return facts | {"seconds": f"{self.seconds:.3g}", "reason": self.advice}
 
     def _facts(self) -> dict[str, str]:

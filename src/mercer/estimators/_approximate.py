@@ -87,7 +87,8 @@ class Approximates(DualMachine):
         """
         if self._is_approximate:
             return self.approximation_.certificate
-        return super().certificate_
+        certificate = super().certificate_
+        return certificate.chosen(str(self.choice_)) if "choice_" in vars(self) else certificate
 
     @property
     def _is_approximate(self) -> bool:
@@ -187,10 +188,6 @@ class Approximates(DualMachine):
             control.interruption.request()
         return control
 
-    def _fit_facts(self) -> dict[str, str]:
-        facts = super()._fit_facts()
-        return {**facts, "choice": str(self.choice_)} if facts and "choice_" in vars(self) else facts
-
     def _train_approximately(self, way: Way, task: Task, control: Control) -> ApproximateMachine:
         """Train an approximate machine, and store what prediction needs."""
         if not math.isfinite(task.spec.C):
@@ -204,7 +201,7 @@ class Approximates(DualMachine):
     ) -> ApproximateMachine:
         """Store a machine that was trained on a table of this shape, and return it with the reason of its choice."""
         if "choice_" in vars(self):
-            machine = replace(machine, certificate=machine.certificate.chosen(self.choice_.reason))  # type: ignore[type-var]
+            machine = replace(machine, certificate=machine.certificate.chosen(str(self.choice_)))  # type: ignore[type-var]
         for name in _FITTED:
             self.__dict__.pop(name, None)
         self.approximation_, self.kernel_, self._trained_way = machine, kernel, way

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
+from mercer.approximate import Cells, Landmarks, Way
 from mercer.certificates import Status
 from mercer.data import Data, as_data, listing
 from mercer.kernels import RBF, Kernel, Linear, Polynomial, as_kernel
@@ -39,6 +40,8 @@ class KernelChoice:
         A kernel of the user, or one of words.
     place : int
         Place among the given kernels, the simplest first.
+    way : Way or None
+        How the machine is approximated; None for an exact machine.
     """
 
     family: str
@@ -46,15 +49,15 @@ class KernelChoice:
     degree: int = 1
     given: Kernel | None = field(default=None, compare=False)
     place: int = 0
+    way: Way | None = None
 
     @property
     def name(self) -> str:
-        """Name of the kernel in messages."""
-        if self.given is not None:
-            return f"kernel {self.family}"
-        if self.family == "polynomial":
-            return f"polynomial kernel of degree {self.degree}"
-        return {"linear": "linear machine", "rbf": "Gaussian kernel"}[self.family]
+        """Name of the kernel in messages, and how the machine is approximated."""
+        names = {"linear": "linear machine", "rbf": "Gaussian kernel"}
+        names["polynomial"] = f"polynomial kernel of degree {self.degree}"
+        name = names[self.family] if self.given is None else f"kernel {self.family}"
+        return f"{name}{approximated(self.way)}"
 
     @property
     def is_linear(self) -> bool:
@@ -89,6 +92,15 @@ class KernelChoice:
             return Linear()
         gamma = self.gamma_factor * usual
         return RBF(gamma=gamma) if self.family == "rbf" else Polynomial(degree=self.degree, gamma=gamma, coef0=1.0)
+
+
+def approximated(way: Way | None) -> str:
+    """Return how a machine is approximated, to follow the name of its kernel; "" if it is exact."""
+    if isinstance(way, Landmarks):
+        return f" on at most {way.n_landmarks:,} landmarks"
+    if isinstance(way, Cells):
+        return " in cells" + ("" if way.cell_rows is None else f" of {way.cell_rows:,} rows")
+    return "" if way is None else f" by {way.name}"
 
 
 def has_rules(kernel: Kernel) -> bool:
@@ -261,7 +273,8 @@ class Cell:
     def expected_seconds(self, n_rows: int) -> float:
         """Return about how long a final fit on so many rows takes."""
         of_fold = self.seconds / len(self.errors)
-        return of_fold * growth(max(1, self.n_rows), max(n_rows, 1), is_linear=self.choice.is_linear)
+        is_linear = self.choice.is_linear or self.choice.way is not None
+        return of_fold * growth(max(1, self.n_rows), max(n_rows, 1), is_linear=is_linear)
 
     @property
     def error(self) -> float:

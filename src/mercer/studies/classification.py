@@ -35,7 +35,7 @@ from mercer.studies.boosting import can_boost
 from mercer.studies.class_rivals import BoostedClasses, Logistic, Neighbours, SameClass
 from mercer.studies.costs import BALANCED, ClassWeight, Cost, class_weights, cost_matrix, weights_by_cost
 from mercer.studies.goal import Answer, Goal, Unit, checked_scoring
-from mercer.studies.models import Model
+from mercer.studies.models import Model, values_without_folds_of
 from mercer.studies.rivals import Rival
 from mercer.studies.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
 from mercer.studies.tables import Classes
@@ -277,14 +277,15 @@ class ToClassify(Goal):
             if deadline.has_come:
                 raise TimeoutError
 
-        spec, folds = model.machine_spec, None
+        spec, folds, data = model.machine_spec, None, gram.data
         if groups is not None:
             folds = multiclass.fold_numbers(truth, self.n_classes, groups)
         assert isinstance(model.prediction_kind, Classes)
         scheme = model.prediction_kind.scheme
         try:
-            if isinstance(spec, LinearSpec):
-                data = gram.data
+            if model.way is not None:
+                raw = values_without_folds_of(model, data, truth, folds, check, control, lambda: deadline.seconds_left)
+            elif isinstance(spec, LinearSpec):
                 assert isinstance(data, Vectors)
                 classes, weigh = (self.n_classes, scheme), self._weigh(truth)
                 reached = max(part.certificate.tol_gap for part in model.parts)  # to which `verify` trains them again

@@ -22,7 +22,7 @@ class Fold:
     """All rows, encoded by what was learnt from this fold's training rows alone, and which rows are for what.
 
     `truth` is what all rows say: class numbers, or numbers. `cells` has the same rows as kernels on cells read them, by
-    the texts of these kernels.
+    the texts of these kernels. The validation rows stand for `n_validated` rows if they are a part of these.
     """
 
     X: Matrix
@@ -30,6 +30,12 @@ class Fold:
     train: np.ndarray
     validation: np.ndarray
     cells: Mapping[str, Data] = field(default_factory=dict)
+    n_validated: int | None = None
+
+    @property
+    def n_asked(self) -> int:
+        """Number of rows that the validation rows stand for."""
+        return len(self.validation) if self.n_validated is None else self.n_validated
 
     def rows(self, kernel: str, numbers: np.ndarray) -> Any:
         """Return some rows as a kernel of this family reads them."""
@@ -76,7 +82,8 @@ def part_of(fold: Fold, n_rows: int) -> Fold:
     validation = spread(fold.validation, fold.truth, n_validated(n_rows))
     rows = np.union1d(train, validation)
     cells = {text: one.rows(rows) for text, one in fold.cells.items()}
-    return Fold(fold.X[rows], fold.truth[rows], np.searchsorted(rows, train), np.searchsorted(rows, validation), cells)
+    places = np.searchsorted(rows, train), np.searchsorted(rows, validation)
+    return Fold(fold.X[rows], fold.truth[rows], *places, cells, fold.n_asked)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def final_fit(
         cache_policy = CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
         with control.interruption as interruption:
             gram = Gram(cell.choice.kernel(training.X), training.data, cache_policy=cache_policy)
-            fitted.append((cell, goal.fitted(training, gram, cell.C, cell.epsilon, control), gram))
+            fitted.append((cell, goal.fitted(training, gram, cell.candidate, control), gram))
         if interruption.insisted or (
             interruption.requested and (interrupted or search_result.stopped == "interrupted")
         ):
@@ -115,7 +115,7 @@ def final_fit(
         raise KeyboardInterrupt
     if goal.has_probabilities and model.calibration is None and not interruption.requested:
         budget.cuts.append("The machine has no probabilities, because their calibration would have taken too long.")
-    return model, search_result
+    return model if search_result.pilot is None else model.chosen(str(search_result.pilot)), search_result
 
 
 def has_learnt(model: Model) -> bool:

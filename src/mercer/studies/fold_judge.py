@@ -62,7 +62,7 @@ class FoldJudge:
         ]
         truths = [self.folds[fold].truth[rows] for fold, rows in places]
         errors = self.goal.errors(values, truths, self.goal.scheme_of(machines[0]))
-        of_all = [len(self.folds[fold].validation) / len(rows) for fold, rows in places]
+        of_all = [self.folds[fold].n_asked / len(rows) for fold, rows in places]
         return [0.0 - error * share for error, share in zip(errors, of_all, strict=True)]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.pipeline import Pipeline
 
+from mercer import approximate
 from mercer.certificates import Solution, Status
 from mercer.data import TableError, Vectors, as_data, listing
 from mercer.gram import Gram
@@ -26,7 +27,7 @@ from mercer.specs import LinearMachines, LinearSpec, LinearTask, MachineSpec, Qu
 from mercer.studies.candidates import Candidate
 from mercer.studies.contenders import Fold
 from mercer.studies.machines import LinearMachine
-from mercer.studies.models import Model, TrainingSet
+from mercer.studies.models import Approximated, Model, TrainingSet, model_of_approximation
 from mercer.studies.rivals import Rival
 from mercer.studies.tables import Classes, PredictionKind
 from mercer.studies.time_budget import Deadline
@@ -158,7 +159,8 @@ class Goal(ABC):
         if self.by_rows(kernel, n_rows):
             return LinearMachine(self, C=C, epsilon=epsilon, tol=tol, callback=callback)
         tube = {} if epsilon is None else {"epsilon": epsilon}
-        return self.estimator(tol).set_params(kernel=kernel, C=C, callback=callback, **tube)
+        way = candidate.choice.way
+        return self.estimator(tol).set_params(kernel=kernel, C=C, callback=callback, approximation=way, **tube)
 
     def values_of(self, machine: Any, X: Any) -> npt.NDArray[np.float64]:
         """Return the values of a fitted estimator, (n, number of machines), in the unit in which it learnt."""
@@ -234,9 +236,9 @@ class Goal(ABC):
     def machine_spec(self, kernel: Kernel, C: float, epsilon: float | None) -> MachineSpec:
         """The machine of a setting: a `LinearSpec` for the linear kernel, else a `QuadraticSpec`."""
 
-    def fitted(self, training: TrainingSet, gram: Gram, C: float, epsilon: float | None, control: Control) -> Model:
+    def fitted(self, training: TrainingSet, gram: Gram, candidate: Candidate, control: Control) -> Model:
         """Return the model of a setting, trained on a training set whose Gram matrix is given."""
-        spec, weights = self.machine_spec(gram.kernel, C, epsilon), self.class_weight()
+        spec, weights = self.machine_spec(gram.kernel, candidate.C, candidate.epsilon), self.class_weight()
         if isinstance(spec, LinearSpec):
             machines = _sharply_trained(spec, as_data(training.X), self.linear_tasks(training.truth), control)
             kind = training.prediction_kind
@@ -244,7 +246,24 @@ class Goal(ABC):
                 training = replace(training, prediction_kind=replace(kind, scheme=self.linear_scheme))
             return training.linear_model(spec, machines, weights)
         assert isinstance(spec, QuadraticSpec)
+        if (way := candidate.choice.way) is not None:
+            machine = way.train(self.approximate_task(training, gram.kernel, candidate), control)
+            return model_of_approximation(training, Approximated(machine, way, spec, gram.kernel, weights))
         return training.model(spec, gram.kernel, self.solve(gram, training.truth, spec, control), weights)
+
+    def approximate_task(self, training: TrainingSet, kernel: Kernel, candidate: Candidate) -> approximate.Task:
+        """Return what an approximate machine of a setting is trained for."""
+        spec, truth, weights = (
+            self.machine_spec(kernel, candidate.C, candidate.epsilon),
+            training.truth,
+            self.class_weight(),
+        )
+        assert isinstance(spec, QuadraticSpec)
+        of_rows = np.ones(truth.size) if weights is None else weights[truth]
+        n_classes = 0 if weights is None else weights.size
+        return approximate.Task(
+            spec, kernel, training.data, np.arange(truth.size), truth, of_rows, n_classes, penalties=spec.C * of_rows
+        )
 
     @abstractmethod
     def solve(

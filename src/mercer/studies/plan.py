@@ -38,6 +38,8 @@ class SearchPlan:
         The limit.
     kernels : tuple of KernelChoice
         The kernels to try.
+    exact_ends : bool
+        Whether the final fit of an exact machine with a kernel ends in the time that is left for it.
     why_linear : str
         A sentence that says why only linear machines are tried, if other kernels were asked for; otherwise "".
     """
@@ -49,6 +51,7 @@ class SearchPlan:
     max_seconds: float | None
     kernels: tuple[KernelChoice, ...] = KERNELS
     why_linear: str = ""
+    exact_ends: bool = True
 
     def __str__(self) -> str:
         (n_first, n_rows), *later = zip(self.n_candidates, self.sizes, strict=True)
@@ -103,15 +106,17 @@ def plan_search(
     limit = None if max_seconds is None else _FIRST_ROUND * max_seconds
     linear, curved = (tuple(one for one in kernels if one.is_linear is kind) for kind in (True, False))
     probed, is_whole = _probe(first, goal, (*curved, *linear)[0], C_grid, tol, limit)
-    if fit_seconds is not None and (linear or has_linear) and curved:
+    exact_ends = True
+    if fit_seconds is not None and curved:
         rows = n_train if n_rows is None else n_rows
         expected = probed * growth(sizes[0], max(rows, sizes[0]))
-        if not is_whole or expected > fit_seconds:
+        exact_ends = is_whole and expected <= fit_seconds
+        if not exact_ends and (linear or has_linear) and curved[0].way is None:
             chosen, why = linear, _why_linear(rows, expected, fit_seconds, is_whole=is_whole)
             if not linear:
-                return SearchPlan(sizes[:1], (0,), len(folds), 0.0, max_seconds, (), why)
+                return SearchPlan(sizes[:1], (0,), len(folds), 0.0, max_seconds, (), why, exact_ends)
             probed, _ = _probe(first, goal, linear[0], C_grid, tol, limit)
-    larger = partial(growth, is_linear=all(one.is_linear for one in chosen))
+    larger = partial(growth, is_linear=all(one.is_linear or one.way is not None for one in chosen))
     n_first = len(chosen) * len(C_grid) + (len(goal.epsilons) - 1) * len(C_grid)
     seconds = _MEAN_COST * len(folds) * probed
 
@@ -125,7 +130,7 @@ def plan_search(
         seconds *= larger(sizes[0], smaller)
         sizes = (smaller, *sizes)
     counts = (n_first, *(n_survivors(len(chosen) * len(C_grid), place) for place in range(1, len(sizes))))
-    return SearchPlan(sizes, counts, len(folds), of_all(sizes, counts, seconds), max_seconds, chosen, why)
+    return SearchPlan(sizes, counts, len(folds), of_all(sizes, counts, seconds), max_seconds, chosen, why, exact_ends)
 
 
 def _why_linear(n_rows: int, expected: float, left: float, *, is_whole: bool) -> str:

@@ -103,6 +103,12 @@ class Prepared:
     of_cells: Mapping[str, TrainingSet]
 
     @property
+    def units(self) -> np.ndarray | None:
+        """The group of each row that is not sealed; None if every row is alone."""
+        of_all = self.arranged.units
+        return None if of_all is None else of_all[self.sealed.rest]
+
+    @property
     def readers(self) -> dict[str, RowReader]:
         """The readers of cells, by the texts of kernels; they have learnt nothing yet."""
         return {text: cast(RowReader, one.encoder).unfitted() for text, one in self.of_cells.items()}

@@ -15,13 +15,15 @@ import sklearn
 
 import mercer
 from mercer import solvers
+from mercer.approximate import AUTO
 from mercer.data import TableError, as_table, check_count, check_number
 from mercer.model_selection import (
     check_share,
 )
 from mercer.solvers import StageProgress
+from mercer.studies.approximation import Approximation, asked_kernels
 from mercer.studies.arranged import Copies
-from mercer.studies.candidates import KernelOption, kernels_named
+from mercer.studies.candidates import KERNELS, KernelOption, kernels_named
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import Fold, encoded_folds
 from mercer.studies.costs import ClassWeight, Cost
@@ -65,6 +67,7 @@ def study(
     n_folds: int = 5,
     seed: int = 0,
     kernel: KernelOption | Iterable[KernelOption] | None = None,
+    approximation: Approximation = AUTO,
     class_weight: ClassWeight | None = None,
     scoring: str | None = None,
     cost: Cost | None = None,
@@ -95,6 +98,7 @@ def study(
     clock, report = Clock(), progress or (lambda _: None)
     table = as_table(table)
     asked = None if kernel is None else kernels_named(kernel)
+    asked_kernels(KERNELS if asked is None else asked, approximation)  # for its errors, before any work
     check_number("tol", tol, above=0.0, finite=True)
     check_count("n_folds", n_folds, at_least=2)
     check_share(test_size)
@@ -106,24 +110,23 @@ def study(
     goal_of = partial(_goal, class_weight=class_weight, scoring=scoring, cost=cost)
     split = SplitOptions(groups, time_column, copies, date_order, test_size, n_folds, seed)
     rows = prepare(table, truth, columns, asked, split, goal_of, budget)
-    sealed, arranged, goal, kernels = rows.sealed, rows.arranged, rows.goal, rows.kernels
+    rows = replace(rows, kernels=asked_kernels(rows.kernels, approximation))
+    goal, encoder = rows.goal, rows.training.encoder
+    assert isinstance(encoder, TableEncoder)
     report(StageProgress("search"))
     searched_rows = rows.rest.take(rows.searched), rows.truth[rows.searched]
     folds = encoded_folds(*searched_rows, rows.splits, rows.encoder, rows.readers)
     goal.suit(folds[0].X)
-    search_result = searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
+    search_result = searched(folds, goal, rows.kernels, rows.training_of, approximation, budget, progress)
     search_result = replace(search_result, n_in_folds=len(rows.searched))
     clock.lap("search")
 
     report(StageProgress("comparison with simpler methods"))
     rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
-    encoder = rows.training.encoder
-    assert isinstance(encoder, TableEncoder)
     others = choose_rivals(folds, rivals, search_result.best.n_rows, search_result.n_rows, budget)
     clock.lap("choosing the machines to compare with")
 
-    units = None if arranged.units is None else arranged.units[sealed.rest]
-    model, search_result = final_fit(goal, rows.training_of, search_result, tol, report, budget, units)
+    model, search_result = final_fit(goal, rows.training_of, search_result, tol, report, budget, rows.units)
     clock.lap("final fit and certificate")
 
     trained = [trained_svm(goal, search_result, model, clock.seconds["final fit and certificate"])]
@@ -136,10 +139,10 @@ def study(
     spread: tuple[float, ...] = ()
     if check_count("repeats", repeats, at_least=0):
         report(StageProgress("repetitions on other splits"))
-        table_of = table.as_written(target) if isinstance(truth, Labels) else table
-        chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else list(kernels)
-        how = (repeats, test_size, n_folds, seed, SEARCH_TOL)
-        spread = repeated(rows, table_of, chosen or list(kernels), *how, budget)
+        pilot = search_result.pilot
+        kernels = rows.kernels if pilot is None else asked_kernels(rows.kernels, pilot.way)
+        chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else []
+        spread = repeated(rows, table, chosen or kernels, repeats, split, SEARCH_TOL, budget)
         clock.lap("repetitions on other splits")
     sealed_study = SealedStudy(
         target=target,
@@ -149,7 +152,7 @@ def study(
         test_size=test_size,
         seed=seed,
         search=search_result,
-        model=replace(model, seal=sealed.seal),
+        model=replace(model, seal=rows.sealed.seal),
         trained=tuple(trained),
         curve=curve,
         repeats=spread,

@@ -11,10 +11,11 @@ from mercer.solvers import Interruption
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import encoded_folds
-from mercer.studies.preparation import Prepared
+from mercer.studies.preparation import Prepared, SplitOptions
 from mercer.studies.sealing import folds_of
 from mercer.studies.search import SearchStopped, search
 from mercer.studies.searching import grid_for
+from mercer.studies.tables import Labels
 from mercer.studies.time_budget import REPEATS, Deadline, TimeBudget
 
 
@@ -23,9 +24,7 @@ def repeated(
     table: Table,
     kernels: Sequence[KernelChoice],
     n_repeats: int,
-    test_size: float,
-    n_folds: int,
-    seed: int,
+    split: SplitOptions,
     tol: float,
     budget: TimeBudget,
 ) -> tuple[float, ...]:
@@ -43,8 +42,8 @@ def repeated(
     kernels : sequence of KernelChoice
     n_repeats : int
         With a time limit there may be fewer.
-    test_size, n_folds, seed
-        As in the study; each repetition has a seed of its own.
+    split : SplitOptions
+        Those of the study; each repetition has a seed of its own.
     tol : float
         KKT violation of each machine.
     budget : TimeBudget
@@ -59,7 +58,9 @@ def repeated(
     if isinstance(goal, ToClassify) and goal.needs_probabilities:
         budget.cuts.append("The choice was not repeated on other splits, because its score needs probabilities.")
         return ()
-    truth, figures = rows.column_choice.truth.of(table, rows.rest_rows), list[float]()
+    test_size, n_folds, seed, target = split.test_size, split.n_folds, split.seed, rows.column_choice.truth
+    table = table.as_written(target.target) if isinstance(target, Labels) else table
+    truth, figures = target.of(table, rows.rest_rows), list[float]()
     deadline = Deadline(budget.share(REPEATS))
     n_asked = sum(len(validation) for _, validation in rows.splits)
     with Interruption() as interruption:

@@ -72,13 +72,10 @@ class Choosing:
         began, places = time.perf_counter(), self.near()
         settings = [self.rival.settings[place] for place in places]
         folds = self.folds if n_rows >= self.n_whole else [part_of(fold, n_rows) for fold in self.folds]
-        shares = [
-            len(full_fold.validation) / len(fold.validation) for full_fold, fold in zip(self.folds, folds, strict=True)
-        ]
         table = np.array(
             [
-                [share * error for error in self.rival.errors(fold, settings, deadline)]
-                for share, fold in zip(shares, folds, strict=True)
+                [fold.n_asked / len(fold.validation) * error for error in self.rival.errors(fold, settings, deadline)]
+                for fold in folds
             ]
         )
         best = int(table.sum(axis=0).argmin())

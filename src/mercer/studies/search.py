@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from mercer import KernelSearchCV, StoppedError
+from mercer.approximate import Choice
 from mercer.certificates import Status
 from mercer.data import Result, columns_of_rows
 from mercer.kernels import Kernel, Linear
@@ -57,6 +58,8 @@ class SearchResult(Result):
     chosen : Cell or None
         The cell that takes the place of the best one: a linear machine that is as good on a wide table, or another
         machine, if the final fit of the best one takes too long.
+    pilot : Choice or None
+        How the machines on all rows are trained, and why, if a pilot chose it.
     """
 
     cells: tuple[Cell, ...]
@@ -69,6 +72,7 @@ class SearchResult(Result):
     n_linear_first: int = 0
     n_in_folds: int | None = None
     chosen: Cell | None = None
+    pilot: Choice | None = None
 
     def __str__(self) -> str:
         best = self.best
@@ -125,6 +129,7 @@ def search(
     *,
     kernels: Sequence[KernelChoice] = KERNELS,
     C_grid: Sequence[float] = C_GRID,
+    grid: Sequence[Candidate] | None = None,
     extend: bool = True,
     sizes: Sequence[int] | None = None,
     tol: float = 1e-3,
@@ -150,6 +155,8 @@ def search(
         What is learnt; it has the values of epsilon that are tried, too.
     kernels, C_grid
         The grid.
+    grid : sequence of Candidate, optional
+        The candidates to judge, and no others, instead of a grid.
     extend : bool, default=True
         Whether to look beyond an edge.
     sizes : sequence of int, optional
@@ -176,13 +183,12 @@ def search(
     SearchStopped
         If no candidate was judged.
     """
-    grid = [
-        Candidate(choice, C, goal.epsilons[0])
-        for choice in sorted(kernels, key=lambda one: one.simplicity)
-        for C in sorted(C_grid)
-    ]
     run = _Run(folds, goal, sizes, tol, max_seconds, interruption or Interruption(), progress)
-    return run.result(grid, extend=extend, memory_limit=memory_limit)
+    if grid is not None:
+        return run.result(grid, extend=False, memory_limit=memory_limit)
+    choices = sorted(kernels, key=lambda one: one.simplicity)
+    of_all = [Candidate(choice, C, goal.epsilons[0]) for choice in choices for C in sorted(C_grid)]
+    return run.result(of_all, epsilons=goal.epsilons, extend=extend, memory_limit=memory_limit)
 
 
 def last_resort(
@@ -229,10 +235,17 @@ class _Run:
         self._said, self._said_at, self._due = StageProgress("search"), self.began, self.began
         self._n_tried = 0
 
-    def result(self, grid: Sequence[Candidate], *, extend: bool, memory_limit: int | None = None) -> SearchResult:
+    def result(
+        self,
+        grid: Sequence[Candidate],
+        *,
+        extend: bool,
+        epsilons: Sequence[float | None] = (),
+        memory_limit: int | None = None,
+    ) -> SearchResult:
         """Search, and return the cells; SearchStopped if no candidate was judged."""
         judge = FoldJudge(self.folds, self.goal)
-        plan = Refinement(grid, self.goal.epsilons, extend=extend, cells_of=self._cells, setting_of=self._setting)
+        plan = Refinement(grid, epsilons, extend=extend, cells_of=self._cells, setting_of=self._setting)
         self._said = replace(self._said, total=len(grid) * len(self.folds), note=self._named(grid[0], self.sizes[0]))
 
         def sign_of_life(progress: Progress) -> None:
@@ -282,7 +295,9 @@ class _Run:
     def _setting(self, candidate: Candidate) -> dict[str, Any]:
         """Return the parameters of a candidate, for a pipeline."""
         tube = {} if candidate.epsilon is None else {"machine__epsilon": candidate.epsilon}
-        of_all = {"machine__C": candidate.C, **tube}
+        of_all: dict[str, Any] = {"machine__C": candidate.C, **tube}
+        if candidate.choice.way is not None:
+            of_all["machine__approximation"] = candidate.choice.way
         if candidate.choice.is_linear and isinstance(self._linear, LinearMachine):
             return {"machine": self._linear, **of_all}
         if candidate.choice.given is not None:

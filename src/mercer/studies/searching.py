@@ -10,9 +10,11 @@ from scipy import sparse
 
 from mercer import solvers
 from mercer.solvers import StageProgress
+from mercer.studies.approximation import Approximation, asks_for_a_pilot, search_by_pilot
 from mercer.studies.candidates import C_GRID, KernelChoice, usual_gamma
 from mercer.studies.contenders import Fold
 from mercer.studies.goal import Goal
+from mercer.studies.models import TrainingSet
 from mercer.studies.plan import PLAN, plan_search
 from mercer.studies.report.numbers import duration
 from mercer.studies.search import SearchResult, SearchStopped, last_resort, search
@@ -33,17 +35,22 @@ def searched(
     folds: list[Fold],
     goal: Goal,
     kernels: Sequence[KernelChoice],
-    n_rows: int,
+    training_of: Callable[[KernelChoice], TrainingSet],
+    approximation: Approximation,
     budget: TimeBudget,
     progress: Progress,
 ) -> SearchResult:
-    """Plan the search, search, and return the result; the final fit will have `n_rows` rows.
+    """Plan the search, search, and return the result.
 
-    A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
+    `training_of` returns the rows of the final fit as a kernel reads them. With ``approximation="auto"`` a pilot
+    chooses whether machines on many rows are exact. A first Ctrl-C ends the search, and the cells that are finished
+    count. A second Ctrl-C ends the study.
     """
     deadline, interruption = Deadline(budget.share(SEARCH)), solvers.Interruption()
     try:
-        search_result = _in_time(folds, goal, kernels, n_rows, budget, deadline, interruption, progress)
+        search_result = _in_time(
+            folds, goal, kernels, training_of, approximation, budget, deadline, interruption, progress
+        )
     except SearchStopped:
         if interruption.requested or not any(one.is_linear for one in kernels):
             raise
@@ -74,7 +81,8 @@ def _in_time(
     folds: list[Fold],
     goal: Goal,
     kernels: Sequence[KernelChoice],
-    n_rows: int,
+    training_of: Callable[[KernelChoice], TrainingSet],
+    approximation: Approximation,
     budget: TimeBudget,
     deadline: Deadline,
     interruption: solvers.Interruption,
@@ -83,16 +91,17 @@ def _in_time(
     """Search up to the deadline; SearchStopped if no candidate is finished then."""
     if deadline.has_come:
         raise SearchStopped("time limit")
-    planned = partial(plan_search, folds, goal, tol=SEARCH_TOL, n_rows=n_rows)
-    judged = partial(search, folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
+    n_rows = len(training_of(kernels[0]).truth)
+    planned = partial(plan_search, tol=SEARCH_TOL, n_rows=n_rows)
+    judged = partial(search, tol=SEARCH_TOL, interruption=interruption, progress=progress)
     linear, curved = ([one for one in kernels if one.is_linear is kind] for kind in (True, False))
     grid = grid_for(folds[0], linear)
     first: SearchResult | None = None
     if linear and curved and is_wide(folds[0]):
         sizes: tuple[int, ...] = (min(len(fold.train) for fold in folds),)
         if deadline.seconds_left is not None:  # in rounds, so that the best one is judged on all rows in time
-            sizes = planned(kernels=linear, C_grid=grid, max_seconds=deadline.seconds_left).sizes
-        first = judged(kernels=linear, C_grid=grid, sizes=sizes, max_seconds=deadline.seconds_left)
+            sizes = planned(folds, goal, kernels=linear, C_grid=grid, max_seconds=deadline.seconds_left).sizes
+        first = judged(folds, goal, kernels=linear, C_grid=grid, sizes=sizes, max_seconds=deadline.seconds_left)
         if first.stopped == "time limit":
             budget.cuts.append(
                 "Only linear machines were tried: on a table with so many columns kernels are seldom better, and the "
@@ -102,13 +111,21 @@ def _in_time(
             return first
         kernels = curved
     grid = grid_for(folds[0], kernels)
+    fit_seconds = budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT)
     plan = planned(
+        folds,
+        goal,
         kernels=kernels,
         C_grid=grid,
         max_seconds=deadline.seconds_left,
-        fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
+        fit_seconds=fit_seconds,
         has_linear=first is not None,
     )
+    if first is None and curved and asks_for_a_pilot(approximation, plan, n_rows):
+        report = progress or (lambda _: None)
+        return search_by_pilot(
+            folds, goal, kernels, judged, planned, training_of, budget, deadline, fit_seconds, report
+        )
     left = SECONDS_WITHOUT_LIMIT if deadline.seconds_left is None else deadline.seconds_left
     if first is not None and plan.kernels and plan.seconds > left:
         enough = budget.spent + _ROOM * (plan.seconds + first.seconds) / SEARCH
@@ -124,7 +141,9 @@ def _in_time(
     if first is not None and not plan.kernels:
         return first
     try:
-        search_result = judged(kernels=plan.kernels, C_grid=grid, sizes=plan.sizes, max_seconds=deadline.seconds_left)
+        search_result = judged(
+            folds, goal, kernels=plan.kernels, C_grid=grid, sizes=plan.sizes, max_seconds=deadline.seconds_left
+        )
     except SearchStopped:
         if first is None:
             raise

@@ -9,8 +9,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
+from mercer.approximate import AUTO
 from mercer.data import Limits, TableError, check_callback, check_choice, check_count, check_seconds, warn_user
 from mercer.solvers import StageProgress, reported
+from mercer.studies.approximation import Approximation
 from mercer.studies.arranged import Copies
 from mercer.studies.candidates import KernelOption
 from mercer.studies.costs import ClassWeight, Cost, costs_of_file
@@ -58,6 +60,7 @@ def study(
     seed: int = 0,
     test_size: float = 0.25,
     kernel: KernelOption | Iterable[KernelOption] | None = None,
+    approximation: Approximation = AUTO,
     class_weight: ClassWeight | None = None,
     rare: Literal["merge", "drop"] | None = None,
     cost: Cost | str | Path | None = None,
@@ -135,6 +138,12 @@ def study(
         Kernels to try: families by their names, a text such as "Spectrum(3) on seq + RBF on rest", or a kernel such as
         ``Tanimoto().on("fp")``. Of a text or a kernel, C and the gammas that it leaves open are chosen. By default all
         families, and on columns of sequences kernels of words.
+    approximation : {"auto", "landmarks", "cells"}, Landmarks, Cells or None, default="auto"
+        How machines with a kernel are trained. None is exact, and "landmarks" and "cells" are approximate; see
+        :class:`mercer.SVC`. "auto" is exact for fewer than 20,000 rows that are not sealed, and for fewer than 75,000
+        whose final fit ends in time. On more rows, kernel and settings are chosen by exact machines of 20,000 rows.
+        Then a pilot compares an exact machine, landmarks and cells, and the chosen one is judged on all rows. The text
+        says what was chosen, what each would have taken, and how far the machine is from the exact one.
     class_weight : str or mapping, optional
         What each row of a class counts in training: "balanced" for n / (K n_k), a mapping from labels to weights, or
         text such as "sick=3,well=1". Without it rows count alike, but with the scores "balanced_accuracy" and "f1" the
@@ -240,7 +249,8 @@ def study(
         "task": task, "drop": names_of(drop), "keep": names_of(keep), "categorical": names_of(categorical),
         "text": names_of(text), "dates": names_of(dates), "date_order": date_order, "max_levels": max_levels,
         "missing": missing, "groups": groups, "time_column": time, "copies": copies, "seed": seed,
-        "test_size": test_size, "kernel": kernel, "class_weight": class_weight, "cost": costs, "scoring": scoring,
+        "test_size": test_size, "kernel": kernel, "approximation": approximation, "class_weight": class_weight,
+        "cost": costs, "scoring": scoring,
         "n_folds": folds, "repeats": repeats, "keep_sealed": keep_sealed,
     }  # fmt: skip
     asked = None if out is None else Path(out)

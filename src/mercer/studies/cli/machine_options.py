@@ -8,7 +8,16 @@ import click
 
 from mercer.studies.cli.kernel_option import KERNELS, KernelText
 from mercer.studies.cli.machines import MACHINES, STREAMED
-from mercer.studies.cli.options import AnyNumber, Command, Integer, Number, class_weight_option, cost_option, positive
+from mercer.studies.cli.options import (
+    AnyNumber,
+    Approximation,
+    Command,
+    Integer,
+    Number,
+    class_weight_option,
+    cost_option,
+    positive,
+)
 
 
 class _Penalty(click.ParamType):
@@ -24,29 +33,6 @@ class _Penalty(click.ParamType):
             return positive.convert(value, param, ctx)
         except click.BadParameter:
             self.fail(f"{value!r} is neither l1 nor l2 nor a number > 0.", param, ctx)
-
-
-class _Approximation(click.ParamType):
-    """The name of a way to approximate a machine, with a number of landmarks or of rows in a cell."""
-
-    name = "landmarks[:n]|cells[:rows]|auto|n"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name, or landmarks or cells of this number."""
-        if value in ("landmarks", "cells", "auto") or not isinstance(value, str):
-            return value
-        from mercer import Cells, Landmarks
-
-        name, _, number = value.rpartition(":")
-        try:
-            return {"": Landmarks, "landmarks": Landmarks, "cells": Cells}[name](int(number))
-        except (ValueError, KeyError):
-            self.fail(
-                f"{value!r} is not landmarks, cells or auto, nor a number of landmarks >= 1 such as 500 or "
-                "landmarks:500, nor a number of rows in a cell >= 1 such as cells:5000.",
-                param,
-                ctx,
-            )
 
 
 _OPTIONS = (
@@ -172,7 +158,7 @@ _OPTIONS = (
     ),
     click.option(
         "--approximation",
-        type=_Approximation(),
+        type=Approximation(),
         help="Of svc, svr and one-class: train an approximate machine. landmarks is a sum over 1000 rows, or over this "
         "number of them, and says how far it is from the exact machine. cells divides the rows into cells of "
         "neighbours, of at most this number of rows, each with an exact machine. auto chooses by a pilot whether it is "

@@ -52,6 +52,31 @@ class OnceCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
+class Approximation(click.ParamType):
+    """The name of a way to approximate a machine, with a number of landmarks or of rows in a cell."""
+
+    name = "exact|landmarks[:n]|cells[:rows]|auto|n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, or landmarks or cells of this number; None for an exact machine."""
+        if value in ("landmarks", "cells", "auto") or not isinstance(value, str):
+            return value
+        if value == "exact":
+            return None
+        from mercer import Cells, Landmarks
+
+        name, _, number = value.rpartition(":")
+        try:
+            return {"": Landmarks, "landmarks": Landmarks, "cells": Cells}[name](int(number))
+        except (ValueError, KeyError):
+            self.fail(
+                f"{value!r} is not exact, landmarks, cells or auto, nor a number of landmarks >= 1 such as 500 or "
+                "landmarks:500, nor a number of rows in a cell >= 1 such as cells:5000.",
+                param,
+                ctx,
+            )
+
+
 table_argument = click.argument("table", metavar="TABLE")
 
 

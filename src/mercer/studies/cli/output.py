@@ -93,7 +93,8 @@ def print_fit(model: Model, table: Table | None) -> None:
     """Print the machine and its certificate; `table` holds the training rows, if they are in memory."""
     out = _data()
     out.print(fit.setting(model), soft_wrap=True)
-    for reason in (*model.kernel.reasons, *([f"{model.choice}."] if model.choice else [])):
+    choice = getattr(model.certificate, "choice", "")
+    for reason in (*model.kernel.reasons, *([f"{choice}."] if choice else [])):
         out.print(reason, soft_wrap=True)
     for paragraph in fit.paragraphs(model, table):
         out.print()

@@ -14,6 +14,7 @@ from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.studies.cli.kernel_option import KernelText
 from mercer.studies.cli.messages import Failure, say
 from mercer.studies.cli.options import (
+    Approximation,
     Integer,
     Number,
     OnceCommand,
@@ -70,6 +71,14 @@ _MORE_TIME = "give it more time with --max-seconds, or allow --kernel linear, to
     multiple=True,
     help="Kernel to try, also a text such as 'Spectrum(3) on seq + RBF on rest'; may be repeated  [default: all three, "
     "and kernels of words for sequences]",
+)
+@click.option(
+    "--approximation",
+    type=Approximation(),
+    default="auto",
+    show_default=True,
+    help="How machines with a kernel are trained: exact; landmarks, sums over a number of rows; cells of neighbours, "
+    "each with an exact machine; auto is exact unless that takes too long on 20,000 rows or more, and a pilot chooses.",
 )
 @class_weight_option
 @rare_option

@@ -114,7 +114,9 @@ class CellParts:
 
 
 def shuffles_cells(model: Model) -> bool:
-    """Return whether the kernel is not made of inner products and squared lengths of the encoded rows alone."""
+    """Return whether decision values are not sums of inner products and squared lengths of the encoded rows alone."""
+    if model.cells is not None:  # a row whose cells are shuffled may be of another cell of the tree
+        return True
     program = None if isinstance(model.encoder, RowReader) else model.kernel.lower()
     return program is None or any(op in PASSES and step not in _PARTS for step in program for op in step[:1])
 

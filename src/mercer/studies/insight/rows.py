@@ -44,7 +44,7 @@ def influential_rows(model: Model, training: Table, seed: int = 0) -> tuple[Note
     """Return the support vectors that contribute most to decision values, and their shares of all contributions.
 
     The contribution of a support vector is its coefficient times its kernel values, in absolute value, averaged over a
-    sample of the training rows and summed over the machines.
+    sample of the training rows and summed over the machines. Machines of cells have no such sum.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def influential_rows(model: Model, training: Table, seed: int = 0) -> tuple[Note
     training : Table
         All training rows.
     """
-    if not len(model.support_rows):
+    if not len(model.support_rows) or model.cells is not None:
         return ()
     sample = np.sort(np.random.default_rng(seed).permutation(training.n_rows)[:N_SAMPLE])
     parts = parts_of(model, training.take(sample))

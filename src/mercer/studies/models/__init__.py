@@ -11,10 +11,12 @@ from mercer.data.files import open_own as open_own
 from mercer.studies.files.output_folder import check_folder as check_folder
 from mercer.studies.files.output_folder import writable_folder as writable_folder
 from mercer.studies.models.archive import is_model_start as is_model_start
+from mercer.studies.models.assembling import model_of_approximation as model_of_approximation
 from mercer.studies.models.cell_layout import CellLayout as CellLayout
 from mercer.studies.models.explanation import MIN_REFERENCE as MIN_REFERENCE
 from mercer.studies.models.explanation import Explanation as Explanation
 from mercer.studies.models.explanation import explain as explain
+from mercer.studies.models.fitted_state import Approximated as Approximated
 from mercer.studies.models.from_file import model_of_file as model_of_file
 from mercer.studies.models.model import Model as Model
 from mercer.studies.models.model import Part as Part
@@ -35,6 +37,7 @@ from mercer.studies.models.table_kernels import reader_of_table as reader_of_tab
 from mercer.studies.models.training_set import TrainingSet as TrainingSet
 from mercer.studies.models.training_set import encode_training_rows as encode_training_rows
 from mercer.studies.models.verification import Verification as Verification
+from mercer.studies.models.verification import values_without_folds_of as values_without_folds_of
 from mercer.studies.models.verification import verify as verify
 
 # These are imported when they are first used: tables need pyarrow, and LIBSVM's files a part of scikit-learn that takes

@@ -15,7 +15,7 @@ from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, Quantil
 from mercer.kernels import Kernel
 from mercer.multiclass import SCHEMES
 from mercer.studies.models.cell_layout import layout_of
-from mercer.studies.models.fitted_state import Other, Trained, calibration_of, is_approximate
+from mercer.studies.models.fitted_state import Approximated, Other, Trained, is_approximate, state_of_expansion
 from mercer.studies.models.model import Model, Part
 from mercer.studies.models.training_set import TrainingSet
 from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, class_codes
@@ -42,7 +42,8 @@ def model_of_dual(training: TrainingSet, machine: Dual, sample_weight: npt.NDArr
         )
     of_it = replace(training, prediction_kind=prediction_kind)
     model = of_it.model(machine.spec_, machine.kernel_, solutions_of(machine), class_weight, sample_weight)
-    return replace(model, calibration=getattr(machine, "calibration_", None))
+    model = replace(model, calibration=getattr(machine, "calibration_", None))
+    return model.chosen(str(machine.choice_)) if hasattr(machine, "choice_") else model
 
 
 def model_of_other(
@@ -87,22 +88,28 @@ def model_of_other(
 
 
 def model_of_cells(
-    training: TrainingSet, machine: Any, cells: CellsMachine, sample_weight: npt.NDArray[np.float64] | None = None
+    training: TrainingSet, of: Approximated, sample_weight: npt.NDArray[np.float64] | None = None
 ) -> Model:
-    """Return the model of a machine that is approximated by these cells, trained on these rows and weights."""
-    kind: PredictionKind = training.prediction_kind
-    n_classes, class_weight = 0, None
+    """Return the model of a machine that is approximated by cells, trained on these rows and weights."""
+    kind, n_classes = training.prediction_kind, 0
     if isinstance(kind, Classes):
-        kind, n_classes, class_weight = replace(kind, scheme=machine._scheme), len(kind.labels), machine.class_weight_
-    elif isinstance(kind, Membership):
-        kind = Membership(float(machine.offset_[0]))
-    used, layout, of_cells = layout_of(cells, n_classes)
+        kind, n_classes = replace(kind, scheme=of.scheme), len(kind.labels)
+    elif isinstance(kind, Membership) and of.biases is not None:
+        kind = Membership(-float(of.biases[0]))
+    assert isinstance(of.machine, CellsMachine)
+    used, layout, of_cells = layout_of(of.machine, n_classes)
     parts = [Part(one.rows, one.coefficients, one.bias, None, one.certificate) for one in of_cells]
     model = replace(training, prediction_kind=kind).assembled(
-        machine.spec_, machine.kernel_, used, training.vectors(used), parts, class_weight, sample_weight
+        of.spec, of.kernel, used, training.vectors(used), parts, of.class_weight, sample_weight
     )
-    calibration, way = calibration_of(machine)
-    return replace(model, cells=layout, calibration=calibration, way=way)
+    return replace(model, cells=layout, calibration=of.calibration, way=of.way)
+
+
+def model_of_approximation(training: TrainingSet, of: Approximated) -> Model:
+    """Return the model of an approximate machine that was trained on these rows."""
+    if isinstance(of.machine, CellsMachine):
+        return model_of_cells(training, of)
+    return model_of_other(training, state_of_expansion(of))
 
 
 def support_of_cells(machine: Any) -> tuple[npt.NDArray[np.int64], Data]:

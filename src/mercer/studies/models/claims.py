@@ -83,6 +83,7 @@ def read_claim(entry: Any, machine_spec: MachineSpec, *, has_one: bool) -> Any:
     assert issubclass(kind, Certificate | Separation)
     wanted = {field.name: field.type for field in fields(kind) if field.name not in _NOT_IN_FILES}
     unbounded = _UNBOUNDED - {"dual", "rounding"} if isinstance(machine_spec, QuadraticSpec) else _UNBOUNDED
+    entry = {"choice": "", **entry}  # files of earlier versions have no choice
     values = {name: _claimed(entry[name], name, str(of_type), name in unbounded) for name, of_type in wanted.items()}
     for name in machine_spec.stated:
         if values[name] is None:

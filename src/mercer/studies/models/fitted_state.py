@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.approximate import CellsMachine, Expansion, Way
+from mercer.approximate import ApproximateMachine, CellsMachine, Expansion, Way
 from mercer.data import Data, Precomputed, as_data
 from mercer.estimators import (
     GradientKernelSVC,
@@ -29,7 +29,14 @@ from mercer.estimators import (
 from mercer.kernels import Kernel, Linear, restored_rows
 from mercer.multiclass import Calibration
 from mercer.solvers.smooth import Separation
-from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point, approximate_spec
+from mercer.specs import (
+    ForLeastSquaresClassifier,
+    ForLogisticRegression,
+    MachineSpec,
+    Point,
+    QuadraticSpec,
+    approximate_spec,
+)
 
 MOST_COLUMNS = 1 << 22
 """Columns of a model, which names each of them."""
@@ -98,7 +105,7 @@ def trained(machine: Other) -> Trained:
         If no model file can hold it: a machine on kernel values, or a network with a machine of another library.
     """
     if is_approximate(machine):
-        return _of_expansion(machine)
+        return state_of_expansion(approximated(machine))
     if isinstance(machine, RBFNetworkClassifier):
         return _of_network(machine)
     if isinstance(machine, (LogisticRegression, LeastSquaresClassifier, LinearSVC, LinearSVR, PegasosSVC)):
@@ -151,27 +158,72 @@ def is_approximate(machine: Any) -> bool:
     return hasattr(machine, "approximation_")
 
 
-def _of_expansion(machine: Any) -> Trained:
+@dataclass(frozen=True, eq=False)
+class Approximated:
+    """An approximate machine, and what it was trained for.
+
+    Attributes
+    ----------
+    machine : ApproximateMachine
+    way : Way
+    spec : QuadraticSpec
+        The exact machine.
+    kernel : Kernel
+    class_weight : ndarray of shape (n_classes,) or None
+    scheme : str
+        Scheme for several classes.
+    biases : ndarray of shape (n_parts,), optional
+        By default those of the machine.
+    calibration : Calibration or None
+    """
+
+    machine: ApproximateMachine
+    way: Way
+    spec: QuadraticSpec
+    kernel: Kernel
+    class_weight: FloatArray | None
+    scheme: str = "ovo"
+    biases: FloatArray | None = None
+    calibration: Calibration | None = None
+
+
+def approximated(machine: Any) -> Approximated:
+    """Return the approximate machine of a fitted estimator; that of a detector has minus its offset as the bias."""
+    offset = getattr(machine, "offset_", None)
+    return Approximated(
+        machine.approximation_,
+        machine._trained_way,
+        machine.spec_,
+        machine.kernel_,
+        getattr(machine, "class_weight_", None),
+        getattr(machine, "_scheme", "ovr"),
+        machine.intercept_ if offset is None else -offset,
+        getattr(machine, "calibration_", None),
+    )
+
+
+def state_of_expansion(of: Approximated) -> Trained:
     """Return the state of an approximate machine that is a sum over some training rows."""
-    fitted = machine.approximation_
+    fitted = of.machine
     if not isinstance(fitted, Expansion):
         raise ValueError(
-            f"no model file can hold this {type(machine).__name__}, whose {type(fitted).__name__} is of another "
-            "library: keep it by pickle"
+            f"no model file can hold this {of.spec.estimator}, whose {type(fitted).__name__} is of another library: "
+            "keep it by pickle"
         )
     order = np.argsort(fitted.places)
-    point = Point(fitted.coefficients[order], machine.intercept_)
-    spec, vectors, rows = approximate_spec(machine.spec_), fitted.support.rows(order), fitted.places[order]
-    certificates = tuple(fitted.certificate.parts or (fitted.certificate,))
-    state = _trained(machine, spec, machine.kernel_, vectors, rows, point, certificates)
-    calibration, way = calibration_of(machine)
-    return replace(state, duals=fitted.duals.toarray(), calibration=calibration, way=way)
-
-
-def calibration_of(machine: Any) -> tuple[Calibration | None, Way | None]:
-    """Return the map to probabilities of an approximate machine, and how it was trained; None and None without."""
-    calibration = getattr(machine, "calibration_", None)
-    return calibration, None if calibration is None else machine._trained_way
+    return Trained(
+        approximate_spec(of.spec),
+        of.kernel,
+        fitted.support.rows(order),
+        fitted.places[order],
+        Point(fitted.coefficients[order], fitted.biases if of.biases is None else of.biases),
+        tuple(fitted.certificate.parts or (fitted.certificate,)),
+        of.class_weight,
+        of.scheme,
+        fitted.duals.toarray(),
+        of.calibration,
+        of.way,
+    )
 
 
 def _of_network(machine: RBFNetworkClassifier) -> Trained:

@@ -105,7 +105,11 @@ def manifest_of(model: Model) -> dict[str, Any]:
         **({} if model.training.n_streamed is None else {"n_streamed": model.training.n_streamed}),
         **({} if model.costs is None else {"costs": model.costs.tolist()}),
         **({} if model.cells is None else {"cells": model.cells.entry()}),
-        **({} if model.way is None else {"approximation": {"name": model.way.name, **asdict(model.way)}}),
+        **(
+            {}
+            if model.way is None or model.calibration is None
+            else {"approximation": {"name": model.way.name, **asdict(model.way)}}
+        ),
         **({} if isinstance(support, Vectors) else {"support": plain_rows(support)}),
     }
 

@@ -158,14 +158,12 @@ class Model(Result, Predictor):
     costs : ndarray of float64 of shape (n_classes, n_classes) or None
         Cost of predicting each class (second axis) for rows of each class (first axis). The prediction is then the
         class with the least expected cost, by the model's probabilities. None: the class with the largest score.
-    choice : str
-        Why the machine is exact, if ``approximation="auto"`` chose so. It is not in model files. That of an approximate
-        machine is in its certificate.
     cells : CellLayout or None
         Which parts belong to which cell, if the machine was approximated by cells. The parts are then those of all
         cells, cell after cell, and `support_rows` has the pivots of the tree of cells, too.
     way : Way or None
-        How an approximate machine with probabilities was trained, so that `verify` can train it again without a fold.
+        How an approximate machine was trained, so that `verify` can train it again without a fold. Model files have it
+        with probabilities only.
     """
 
     encoder: TableEncoder | RowReader
@@ -180,7 +178,6 @@ class Model(Result, Predictor):
     seal: Seal | None = None
     reading: Reading = field(default_factory=Reading)
     costs: npt.NDArray[np.float64] | None = None
-    choice: str = ""
     cells: CellLayout | None = None
     way: Way | None = None
 
@@ -223,6 +220,16 @@ class Model(Result, Predictor):
         for name in ("status", "relative_gap", "seconds"):
             table[name] = [None if one is None else getattr(one, name, None) for one in claims]
         return table | {"status": [None if one is None else str(one) for one in table["status"]]}
+
+    def chosen(self, choice: str) -> Model:
+        """Return this model with the sentence that says what was chosen, and why, in its certificates."""
+        if self.cells is not None:
+            return replace(self, cells=replace(self.cells, certificate=self.cells.certificate.chosen(choice)))
+        parts = [
+            part if part.certificate is None else replace(part, certificate=part.certificate.chosen(choice))
+            for part in self.parts
+        ]
+        return replace(self, parts=tuple(parts))
 
     def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
         """Return the decision values of all parts, (n, number of parts), in float64."""

@@ -12,7 +12,6 @@ from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from mercer.approximate import CellsMachine
 from mercer.certificates import QuadraticEvidence, Solution, dual_objective
 from mercer.data import (
     Data,
@@ -47,7 +46,7 @@ from mercer.studies.models.assembling import (
 )
 from mercer.studies.models.cell_checks import check_cells
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, recomputed
-from mercer.studies.models.fitted_state import Other, check_rows, has_cells, is_approximate, trained
+from mercer.studies.models.fitted_state import Other, approximated, check_rows, has_cells, is_approximate, trained
 from mercer.studies.models.from_file import model_of_file
 from mercer.studies.models.model import Model, grouped, grouped_parts
 from mercer.studies.models.of_machine import model_of_machine
@@ -129,8 +128,7 @@ def fit_model(
     fitted = _fitted(clone(machine), training, row_weights, checkpoint)
     model = _model_of(training, fitted, row_weights)
     column = sample_weight if isinstance(sample_weight, str) else None
-    choice = "" if is_approximate(fitted) else str(getattr(fitted, "choice_", ""))
-    return replace(model, training=replace(model.training, weight_column=column), choice=choice)
+    return replace(model, training=replace(model.training, weight_column=column))
 
 
 def encoded_rows(
@@ -387,9 +385,7 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
     """Return the model of an estimator that was fitted on these rows and weights, with the parameters of the fit."""
     check_probabilities(machine)
     if has_cells(machine):
-        return _checked_cells(
-            model_of_cells(training, machine, cast(CellsMachine, machine.approximation_), sample_weight), training
-        )
+        return _checked_cells(model_of_cells(training, approximated(machine), sample_weight), training)
     if not isinstance(machine, Dual) or is_approximate(machine):
         return _model_of_other(training, machine, sample_weight)
     check_rows(machine)

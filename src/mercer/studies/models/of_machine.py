@@ -22,7 +22,7 @@ from mercer.studies.models.assembling import (
     support_of_cells,
 )
 from mercer.studies.models.cell_layout import renumbered
-from mercer.studies.models.fitted_state import has_cells, is_approximate, support_rows, trained
+from mercer.studies.models.fitted_state import approximated, has_cells, is_approximate, support_rows, trained
 from mercer.studies.models.model import Model
 from mercer.studies.models.row_reader import reader_of
 from mercer.studies.models.training_set import TrainingSet
@@ -68,7 +68,8 @@ def model_of_machine(machine: Any) -> Model:
         if is_elsewhere:
             rows, cells, at = at, renumbered(cells, at, vectors), np.arange(at.size)
         n = sum(int(np.count_nonzero(one.cell.is_home)) for one in cells.cells)
-        model = model_of_cells(_training(machine, kind, np.zeros(n), vectors, at), machine, cells)
+        training = _training(machine, kind, np.zeros(n), vectors, at)
+        model = model_of_cells(training, replace(approximated(machine), machine=cells))
     elif isinstance(machine, Dual) and not is_approximate(machine):
         rows = np.asarray(machine._rows, dtype=np.int64)
         place = np.searchsorted(rows, machine.support_)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.approximate import Task, Way, values_without_folds
+from mercer.approximate import Task, values_without_folds
 from mercer.certificates import Certificate
 from mercer.data import (
     Data,
@@ -237,7 +237,7 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
     assert model.calibration is not None
     folds = model.calibration.folds
     if model.way is not None:
-        return _approximate_without_folds(model, model.way, truth, engine, check)
+        return values_without_folds_of(model, engine.data, truth, folds, check)
     tolerance = "tol_gap" if isinstance(machine_spec, LinearSpec) else "tol"
     control = Control(Limits(tol=max(getattr(part.certificate, tolerance) for part in model.parts)))
     if isinstance(machine_spec, LinearSpec):
@@ -267,17 +267,41 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
     ).raw
 
 
-def _approximate_without_folds(
-    model: Model, way: Way, truth: npt.NDArray[Any], engine: Gram, check: Callable[[], None]
+def values_without_folds_of(
+    model: Model,
+    data: Data,
+    truth: npt.NDArray[Any],
+    folds: IndexArray | None,
+    check: Callable[[], None],
+    control: Control | None = None,
+    seconds_left: Callable[[], float | None] = lambda: None,
 ) -> FloatArray:
-    """Return the decision values of each row by approximate machines trained without its fold."""
+    """Return the decision values of the training rows of an approximate model by machines trained without their fold.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        The training rows, encoded.
+    truth : ndarray of int64
+        Their class numbers.
+    folds : ndarray of int64, optional
+        Their folds; by default those of exact machines.
+    check : callable
+        It is called before each fold and at the end, and may raise.
+    control : Control, optional
+        What may end the training for a fold. Its limits are not used: tolerances are those of the model.
+    seconds_left : callable
+        Returns the time that is left.
+    """
+    assert model.way is not None
     spec, training, kind = model.machine_spec, model.training, cast(Classes, model.prediction_kind)
     exact = spec.exact if isinstance(spec, ApproximateSpec) else cast(QuadraticSpec, spec)
     by_class = np.ones(truth.size) if training.class_weight is None else training.class_weight[truth]
     task = Task(
         exact,
         model.kernel,
-        engine.data,
+        data,
         np.arange(truth.size),
         truth,
         by_class if training.sample_weight is None else by_class * training.sample_weight,
@@ -290,11 +314,15 @@ def _approximate_without_folds(
         tol=next((one.tol for one in claims if one.tol is not None), 1e-3),
         tol_gap=next((one.tol_gap for one in claims if one.tol_gap is not None), None),
     )
-    assert model.calibration is not None
-    folds = model.calibration.folds
+
+    def of_fold(n_left: int) -> Control:
+        return (control or Control()).with_limits(replace(limits, max_seconds=seconds_left()))
+
     if folds is None:
         folds = fold_numbers(truth, len(kind.labels))
-    return values_without_folds(way, task, folds, lambda _: Control(limits), check)
+    values = values_without_folds(model.way, task, folds, of_fold, check)
+    check()
+    return values
 
 
 def _weights_of_task(model: Model, truth: npt.NDArray[Any], rows: IndexArray, targets: FloatArray) -> FloatArray:

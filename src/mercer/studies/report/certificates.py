@@ -139,6 +139,14 @@ def _stalled(certificate: Certificate) -> str:
     return f"{why}. A larger tolerance asks for less; a lower C, gamma or degree leaves less to rounding."
 
 
+def in_short(certificate: Certificate) -> str:
+    """The gap, or the distance of an approximate machine to the exact one."""
+    if not isinstance(certificate, ApproximateCertificate):
+        return f"relative gap {small(beyond_rounding(certificate, certificate.relative_gap))}"
+    distance = certificate.distance_to_exact
+    return f"at most {small(100 * distance)} % above exact" if math.isfinite(distance) else "distance to exact unknown"
+
+
 def beyond_rounding(certificate: Certificate, gap: float) -> float:
     """A gap of the certificate, 0 where it is no more than rounding."""
     return 0.0 if is_rounding(certificate) else gap
@@ -188,7 +196,7 @@ def _numbers_of_loss(model: Model) -> str:
     certificate = model.certificate
     why = (
         ""
-        if model.seal is None
+        if model.seal is None or isinstance(certificate, ApproximateCertificate)
         else " A study trains its final linear machine to its own tolerance and, where that takes little time, further "
         "to 1/10,000 of it, so that the signs of more weights are proved."
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data import listing
+from mercer.specs import QuadraticSpec
 from mercer.studies.insight import Importance, RowCard, WrongRow
 from mercer.studies.models import Model
 from mercer.studies.report.numbers import percent, quantity
@@ -143,7 +144,7 @@ def more_rows(study: Study, figure: Callable[[float], str], difference: Callable
 def nearly_all_support(model: Model) -> str:
     """What it means that nearly all rows are support vectors, and what to do; "" if they are not."""
     n, n_rows = len(model.support_rows), model.training.n_rows
-    if n < MANY_SUPPORT_VECTORS * n_rows:
+    if n < MANY_SUPPORT_VECTORS * n_rows or not isinstance(model.machine_spec, QuadraticSpec):
         return ""
     if model.kernel.named_columns:
         return (

@@ -109,6 +109,9 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         figures=_figures(study),
         certificate=study.certificate,
         fixed=certificates.fixed(study.model),
+        in_short=certificates.in_short(study.certificate),
+        approximation=getattr(study.certificate, "approximation", ""),
+        has_violations=study.certificate.kkt_violation is not None and study.certificate.tol is not None,
         insight=insight,
         weights=weights,
         is_linear=study.model.machine_spec.is_linear,
@@ -179,7 +182,7 @@ def _gamma(study: Study) -> str:
 def _parts(study: Study) -> list[dict[str, Any]]:
     """Rows of the table of sub-problems; empty for two classes."""
     prediction_kind = study.model.prediction_kind
-    if not isinstance(prediction_kind, Classes) or len(study.model.parts) == 1:
+    if not isinstance(prediction_kind, Classes) or len(study.model.parts) == 1 or study.model.cells is not None:
         return []
     labels = prediction_kind.names
     return [

@@ -61,7 +61,8 @@ class Presenter:
             "cautions": self._worded(prose.cautions(study)),
             "score": study.goal.figure_name,
             "test": plain(study.goal.main(study.svm.test)),
-            "setting": {"kernel": repr(study.model.kernel), "C": plain(best.C), "epsilon": plain(best.epsilon)},
+            "setting": {"kernel": repr(study.model.kernel), "C": plain(best.C), "epsilon": plain(best.epsilon)}
+            | {"approximation": None if best.choice.way is None else repr(best.choice.way)},
             "machines": [
                 {
                     "name": one.name,

@@ -163,7 +163,8 @@ def choice(study: Study) -> str:
             f"({shown(linear.figure)}). That machine predicts faster, and its weights can be read: --kernel linear "
             "takes it."
         )
-    return " ".join(filter(None, [sentence, weights.sentence(study), search_prose.rounds(search)]))
+    pilot = "" if search.pilot is None else f"On all rows, {search.pilot}."
+    return " ".join(filter(None, [sentence, pilot, weights.sentence(study), search_prose.rounds(search)]))
 
 
 def gamma(study: Study) -> float | None:

@@ -6,7 +6,7 @@ import re
 import shlex
 
 _NAMES = (
-    "categorical|class-weight|copies|cost|dates|date-order|drop|folds|groups|keep-sealed|keep|merge|missing|na|rare|"
+    "approximation|categorical|class-weight|copies|cost|dates|date-order|drop|folds|groups|keep-sealed|keep|merge|missing|na|rare|"
     "repeats|scoring|task|text|time"
 )
 _VALUE = r"'[^']*'(?:\"'\"'[^']*')*|(?!(?:or|and|with|it|opens)\b)-?\w[\w.:=,%-]*"

@@ -1,0 +1,181 @@
+"""Whether the machines of a study with a kernel are exact or approximate: as it was asked for, or as a pilot says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from mercer.approximate import AUTO, FEWEST_ROWS, Choice, Way, choose, way_of
+from mercer.data import TableError
+from mercer.solvers import Control, Interruption, Limits, StageProgress, duration, fit_progress
+from mercer.studies.candidates import Cell, KernelChoice, approximated
+from mercer.studies.contenders import Fold, part_of
+from mercer.studies.goal import Goal
+from mercer.studies.models import TrainingSet
+from mercer.studies.plan import SearchPlan
+from mercer.studies.search import SearchResult, SearchStopped
+from mercer.studies.time_budget import Deadline, TimeBudget
+
+Approximation: TypeAlias = str | Way | None
+"""How machines with a kernel are trained: exactly (None), by a way, or as a pilot chooses ("auto")."""
+
+MANY_ROWS = 75_000
+"""Rows to train on from which approximations are compared with the exact machine without a time limit, too."""
+
+PILOT_ROWS = 20_000
+"""Training rows of a fold by which kernel and settings are chosen before the pilot; exact machines take seconds."""
+
+_FIRST_SHARE = 0.5  # of the time of the search, for the choice of kernel and settings before the pilot
+_OF_A_FOLD = 0.8  # training rows of a fold over all rows, about
+_NEAR = (1.0, 0.1, 10.0)  # factors of C that are tried on all rows
+
+
+def asked_kernels(kernels: Sequence[KernelChoice], approximation: Approximation) -> tuple[KernelChoice, ...]:
+    """Return the kernels to try, approximated as it was asked for; "auto" leaves them exact.
+
+    Raises
+    ------
+    TableError
+        If an approximation is asked for, and only linear machines are tried.
+    InvalidParameterError
+        If there is no such approximation.
+    """
+    if isinstance(approximation, str) and approximation == AUTO:
+        return tuple(kernels)
+    way = way_of(approximation)
+    if way is not None and all(one.is_linear for one in kernels):
+        raise TableError(
+            f"approximation={way.name} is for machines with a kernel, and only linear machines are tried",
+            "leave it out: linear machines take time in proportion to the rows",
+        )
+    return tuple(one if one.is_linear else replace(one, way=way) for one in kernels)
+
+
+def asks_for_a_pilot(approximation: Approximation, plan: SearchPlan, n_rows: int) -> bool:
+    """Return whether a pilot decides if a machine on so many rows is approximate: exact ones take long."""
+    is_auto = isinstance(approximation, str) and approximation == AUTO
+    return is_auto and n_rows >= FEWEST_ROWS and (n_rows >= MANY_ROWS or not plan.exact_ends)
+
+
+def search_by_pilot(
+    folds: Sequence[Fold],
+    goal: Goal,
+    kernels: Sequence[KernelChoice],
+    judged: Callable[..., SearchResult],
+    planned: Callable[..., SearchPlan],
+    training_of: Callable[[KernelChoice], TrainingSet],
+    budget: TimeBudget,
+    deadline: Deadline,
+    fit_seconds: float | None,
+    report: Callable[[StageProgress], object],
+) -> SearchResult:
+    """Choose kernel and settings by exact machines of some rows, then exact, landmarks or cells, and judge on all rows.
+
+    Parameters
+    ----------
+    folds, goal, kernels
+        As for :func:`mercer.studies.search.search`.
+    judged, planned : callable
+        `search` and `plan_search`, with all that they need besides folds, candidates and times.
+    training_of : callable
+        Returns the rows of the final fit as a kernel reads them.
+    budget : TimeBudget
+        What was cut short is added to its cuts.
+    deadline : Deadline
+        Of the search.
+    fit_seconds : float, optional
+        Time that is left for the final fit.
+    report : callable
+        Called with the progress.
+
+    Raises
+    ------
+    SearchStopped
+        If no candidate was judged.
+    KeyboardInterrupt
+        After Ctrl-C in the pilot.
+    """
+    left = deadline.seconds_left
+    parts = [part_of(fold, PILOT_ROWS) for fold in folds]
+    plan = planned(parts, goal, kernels=kernels, max_seconds=None if left is None else _FIRST_SHARE * left)
+    first = judged(parts, goal, kernels=kernels, sizes=plan.sizes, max_seconds=plan.max_seconds)
+    curved = [cell for cell in first.cells if not cell.choice.is_linear]
+    n_train = min(len(fold.train) for fold in folds)
+    first = replace(first, n_rows=n_train)
+    if not curved or first.stopped == "interrupted":
+        return first
+    best = min(curved, key=lambda cell: cell.rank)
+    report(StageProgress("pilot"))
+    choice = _choice(goal, training_of(best.choice), best, fit_seconds, report)
+    linear = min((cell for cell in first.cells if cell.choice.is_linear), key=lambda cell: cell.rank, default=None)
+    seconds = next((one.seconds for one in choice.candidates if one.way == choice.way), math.inf)
+    if linear is not None and fit_seconds is not None and seconds > fit_seconds:
+        exact = f", and an exact one takes about {duration(choice.candidates[0].seconds)}" if choice.candidates else ""
+        budget.cuts.append(
+            "Only a linear machine was judged on all rows: a pilot says that no machine with a kernel ends in the "
+            f"{duration(fit_seconds)} that the time limit leaves for the final fit{exact}. A longer limit tries them."
+        )
+        chosen, grid = linear, [linear.candidate]
+    else:
+        first = replace(first, pilot=choice)
+        chosen = replace(best, choice=replace(best.choice, way=choice.way))
+        factors = _affordable(len(folds) * _OF_A_FOLD * seconds, deadline.seconds_left)
+        grid = [replace(chosen.candidate, C=factor * best.C) for factor in factors]
+        grid += [] if linear is None or not grid else [linear.candidate]
+    try:
+        if not grid:
+            raise SearchStopped("time limit")
+        second = judged(folds, goal, grid=grid, sizes=(n_train,), max_seconds=deadline.seconds_left)
+    except SearchStopped as stopped:
+        if str(stopped) == "interrupted":
+            return replace(first, stopped="interrupted")
+        if chosen is linear or first.best is not best:
+            return replace(first, chosen=linear)
+        how = approximated(choice.way)
+        budget.cuts.append(
+            f"The machine{how} on all rows was not judged in the folds, for which there was no time. Its "
+            f"cross-validated figure is that of exact machines of {best.n_rows:,} training rows a fold."
+        )
+        cells = tuple(chosen if cell is best else cell for cell in first.cells)
+        return replace(first, cells=cells)
+    return _together(first, second)
+
+
+def _choice(
+    goal: Goal,
+    training: TrainingSet,
+    best: Cell,
+    max_seconds: float | None,
+    report: Callable[[StageProgress], object],
+) -> Choice:
+    """Return what a pilot chooses for the best machine on all rows."""
+    kernel = best.choice.kernel(training.X)
+    control = Control(Limits(max_seconds=max_seconds), lambda progress: report(fit_progress("pilot", progress)))
+    with Interruption() as interruption:
+        control = replace(control, interruption=interruption)
+        choice = choose(goal.approximate_task(training, kernel, best.candidate), control)
+    if interruption.requested:
+        raise KeyboardInterrupt
+    return choice
+
+
+def _affordable(expected: float, seconds: float | None) -> tuple[float, ...]:
+    """Return the factors of C for which there is time if each takes `expected` seconds; 1 first."""
+    return _NEAR if seconds is None else next((_NEAR[:n] for n in (len(_NEAR), 1) if n * expected <= seconds), ())
+
+
+def _together(first: SearchResult, second: SearchResult) -> SearchResult:
+    """Return a search on some rows and the one that followed on all rows as one."""
+    again = {cell.candidate for cell in second.cells}
+    cells = (*(cell for cell in first.cells if cell.candidate not in again), *second.cells)
+    n_more = second.n_planned - len({cell.candidate for cell in first.cells} & again)
+    return replace(
+        first,
+        cells=cells,
+        n_planned=first.n_planned + n_more,
+        stopped=second.stopped or first.stopped,
+        seconds=first.seconds + second.seconds,
+        rounds=(*first.rounds, *second.rounds),
+    )
