@@ -30,7 +30,7 @@ from mercer.specs.streamed import StreamedTask
 from mercer.specs.streamed_training import first_rows, train_streamed
 from mercer.studies.cli import run
 from mercer.studies.files.table_files import read_table
-from mercer.studies.models import load_model, model_of_file, save_model, verify
+from mercer.studies.models import load_model, model_of_file, read_tables, save_model, verify
 from test_checkpoints import stopping_at
 from test_out_of_core import FEATURES, a_frame, written
 
@@ -320,7 +320,52 @@ def test_a_model_of_a_file_predicts_tables_after_it_was_saved(tmp_path, memory, 
     assert loaded.training.n_rows == len(frame)
     assert loaded.certificate.gap == machine.certificate_.gap
     np.testing.assert_array_equal(loaded.predict(table), machine.predict(frame))
-    assert "was streamed" in verify(loaded, table).findings[0]
+
+
+@pytest.mark.parametrize("approximation", [None, Landmarks(30)])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(class_weight="balanced", decision_function_shape="ovr"),
+        SVC(loss="squared_hinge", fit_intercept=False, multi_class="ovr"),
+        SVR(epsilon=1.0, loss="squared_epsilon_insensitive"),
+    ],
+)
+def test_a_model_of_a_file_is_verified_by_its_table_as_a_whole_or_in_parts(tmp_path, machine, approximation):
+    frame = a_frame(n_classes=3)
+    target, other = ("t", "y") if isinstance(machine, SVR) else ("y", "t")
+    path = written(frame.drop(columns=other), tmp_path / "t.csv")
+    machine = clone(machine).set_params(approximation=approximation)
+    streamed(machine, path, target=target, sample_weight="w", scale_target=target == "t")
+    save_model(tmp_path / "m.mercer", model_of_file(machine))
+    model, table = load_model(tmp_path / "m.mercer"), read_table(path)
+    for rows in (table, read_tables(path, memory="1MB")):
+        verification = verify(model, rows)
+        assert verification.findings == ()
+        assert verification.recomputed.status == machine.certificate_.status
+        assert verification.recomputed.primal == pytest.approx(machine.certificate_.primal, rel=1e-9)
+    for changed, fault in (
+        (frame.iloc[:-1], "2,000 rows, and this one has 1,999"),
+        (frame.drop(columns="w"), "no column 'w'"),
+        (frame.iloc[::-1], "not the table"),
+        (frame.assign(**{target: frame[target].to_numpy()[::-1]}), "in the file and"),
+        (frame.assign(w=frame["w"] + (frame["w"] > 0)), "in the file and"),
+    ):
+        assert fault in " ".join(verify(model, changed.drop(columns=other)).findings)
+    first = model.parts[0]
+    claims = {"exact_primal": 0.9 * first.certificate.exact_primal} if approximation else {"kkt_violation": 0.0}
+    forgeries = [
+        replace(first, bias=first.bias + 0.01),
+        replace(first, beta=1.01 * first.beta),
+        replace(first, certificate=replace(first.certificate, **claims)),
+    ]
+    if approximation is None:
+        forgeries.append(replace(first, certificate=replace(first.certificate, dual=first.certificate.dual + 1.0)))
+    elif np.isfinite(first.certificate.exact_dual):
+        better = replace(first.certificate, exact_dual=1.01 * first.certificate.exact_dual)
+        forgeries.append(replace(first, certificate=better))
+    for forged in forgeries:
+        assert verify(replace(model, parts=(forged, *model.parts[1:])), table).findings
 
 
 def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
@@ -333,6 +378,8 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
     assert "of 2,000 training rows" in said
     assert run(["predict", str(model), str(path), "--memory", "1MB", "--out", str(tmp_path / "p.csv")]) == 0
     assert np.mean(read_table(tmp_path / "p.csv")["label"] == frame["y"]) > 0.7
+    for memory in ([], ["--memory", "1MB"]):
+        assert run(["verify", str(model), str(path), *memory]) == 0
     capsys.readouterr()
     assert run([*fit, "--force", "--gamma", "40"]) != 0
     assert "Give --memory" in capsys.readouterr().err

@@ -48,6 +48,11 @@ from mercer.specs.quadratic import ForSVC as ForSVC
 from mercer.specs.quadratic import ForSVDD as ForSVDD
 from mercer.specs.quadratic import ForSVR as ForSVR
 from mercer.specs.quadratic import QuadraticSpec as QuadraticSpec
+from mercer.specs.streamed import Outside as Outside
+from mercer.specs.streamed import StreamedTask as StreamedTask
+from mercer.specs.streamed import look as look
+from mercer.specs.streamed import numbers_of_all as numbers_of_all
+from mercer.specs.streamed import status_of as status_of
 
 SPECS_BY_NAME: dict[str, type[MachineSpec]] = {
     one.machine: one

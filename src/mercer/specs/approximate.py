@@ -82,6 +82,8 @@ class ApproximateSpec(MachineSpec):
         multipliers = np.full(problem.n_groups, -bias)
         at = values if problem.rows is None else values[problem.rows]
         room += 8.0 * error * (problem.steepness(at, multipliers, 4.0 * error) + float(np.abs(beta).sum()))
+        if bias and not problem.n_groups:
+            findings.append(f"a bias is {bias:.9g} in the file, and this machine has no bias")
         if stated.exact_primal < primal - room:
             findings.append(
                 f"the objective in the exact problem is {stated.exact_primal:.9g} in the file and {primal:.9g} "

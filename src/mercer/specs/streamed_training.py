@@ -266,8 +266,8 @@ class _Training:
         raise MemoryError(
             f"the support vectors do not fit into memory: {n_support:,} of the rows in memory are support vectors, "
             f"{n_violators:,} of the {self.task.rows.n:,} rows of the file may become some, and {room:,} rows of "
-            f"{self.task.row_bytes(rows.data):,.0f} bytes fit. Give memory='{needed}MB' or more; or train on rows in "
-            "memory with approximation='landmarks' or 'cells', or a linear machine."
+            f"{self.task.row_bytes(rows.data):,.0f} bytes fit. Give memory='{needed}MB' or more; or set "
+            "approximation='landmarks', or train a linear machine."
         )
 
     def _machine(self, rows: MemoryRows, outside: Outside | None, ended: Status) -> StreamedMachine:

@@ -124,7 +124,7 @@ def _support_of(machine: SVC | SVR, quantity: Quantity) -> tuple[Vectors, IndexA
     ):
         at, beta = place[rows], np.asarray(coefficients, dtype=np.float64) / quantity.scale
         by_row = np.argsort(at)
-        if isinstance(machine, SVR):  # rows of positive variables first
+        if isinstance(machine, SVR) and not is_approximate(machine):  # rows of positive variables first
             by_row = by_row[np.argsort(beta[by_row] <= 0.0, kind="stable")]
         used = by_row[beta[by_row] != 0.0]
         parts.append(Part(at[used], beta[used], bias, None, certificate))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -49,6 +49,7 @@ from mercer.studies.models.dual_checks import check_dual
 from mercer.studies.models.model import Model, combined, grouped, grouped_parts, used_part
 from mercer.studies.models.of_machine import NO_TABLE
 from mercer.studies.models.row_reader import are_same_rows
+from mercer.studies.models.streamed_checks import AnotherTableError, can_be_checked, check_in_parts
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.tables.prediction_kind import Classes, Membership
 from mercer.studies.tables.target_numbers import numbers
@@ -122,7 +123,17 @@ def verify(model: Model, table: Any) -> Verification:
 
     The cost is n times the number of support vectors in kernel values. With probabilities, the leave-one-out or
     cross-fitting pass of the fit is repeated.
+
+    The table of a kernel machine that :meth:`mercer.SVC.fit_file` has trained on more rows than fit into memory may be
+    an iterator over its parts, as :func:`mercer.studies.models.read_tables` returns it. It is read once, and its rows
+    are encoded by the rules in the model, which are not computed again.
     """
+    if model.training.n_streamed is not None and model.training.checksum != NO_TABLE and can_be_checked(model):
+        return _verify_in_parts(model, table if isinstance(table, Iterator) else [table])
+    if isinstance(table, Iterator):
+        raise TypeError(
+            "verify needs the table as a whole for this model, whose rows were in memory: read_table reads it"
+        )
     table = model.as_given(table)
     another = _another_table(model, table)
     if another:
@@ -168,6 +179,15 @@ def verify(model: Model, table: Any) -> Verification:
         findings.append(f"the offset is {kind.offset:.9g} in the file, and that of the machine is another one")
     findings += _check_calibration(model, truth, engine)
     return Verification(True, model.certificate, combined(recomputed_parts), tuple(dict.fromkeys(findings)))
+
+
+def _verify_in_parts(model: Model, tables: Iterable[Any]) -> Verification:
+    """Recompute the claims of a machine that was trained on a file."""
+    try:
+        certificates, findings = check_in_parts(model, tables)
+    except AnotherTableError as error:
+        return Verification(False, model.certificate, None, (f"{_ANOTHER}: {error}",))
+    return Verification(True, model.certificate, combined(certificates), tuple(dict.fromkeys(findings)))
 
 
 def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
@@ -347,8 +367,8 @@ def _another_table(model: Model, table: Table) -> str:
     if model.training.n_streamed is not None:
         return (
             f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, or that "
-            "workers held, and the model file does not list all of them, so this command cannot recompute its "
-            "certificate; in Python, fit_file on the same file and then certificate_.verify() can"
+            "workers held, and the model file does not list all of them nor their dual coefficients, so this command "
+            "cannot recompute its certificate; in Python, fit_file on the same file and then certificate_.verify() can"
         )
     if model.training.checksum == NO_TABLE:
         return (
