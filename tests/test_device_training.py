@@ -15,6 +15,7 @@ from mercer import SVC, LinearSVC, LinearSVR, LogisticRegression
 from mercer.certificates.linear import LinearEvidence
 from mercer.gram.places import place_of
 from mercer.gram.rows import DeviceTable, TableRows, sweeps
+from mercer.gram.rows.device_matrix import DeviceMatrix
 
 from .test_arrays import AWAY, PLACES
 
@@ -193,6 +194,55 @@ def test_what_reads_all_rows_asks_for_the_host(tmp_path):
     ):
         with pytest.raises(TypeError, match=r"computes on the host.*give mercer\.to_host"):
             call()
+
+
+@pytest.mark.parametrize("put", PLACES)
+def test_matrices_on_a_device_multiply_arrays_of_the_host(put):
+    array = put(X)
+    table, rng = DeviceTable(array, place_of(array)), np.random.default_rng(0)
+    matrix, expected = DeviceMatrix.of(table, 2.0), np.column_stack([X, np.full(150, 2.0)])
+    v, a, centre = rng.normal(size=5), rng.normal(size=150), rng.normal(size=5)
+    for there, here in (
+        (matrix, expected),
+        (matrix - centre, expected - centre),
+        (matrix * v, expected * v),
+        (abs(matrix * v), np.abs(expected * v)),
+        (matrix.squares(), expected**2),
+        (matrix.columns(np.array([4, 1])), expected[:, [4, 1]]),
+    ):
+        q = here.shape[1]
+        assert there.shape == here.shape
+        np.testing.assert_allclose(there @ v[:q], here @ v[:q], atol=1e-10)
+        np.testing.assert_allclose(a @ there, a @ here, atol=1e-10)
+        np.testing.assert_allclose(there.largest(), np.abs(here).max(axis=0))
+        np.testing.assert_allclose(there.weighted_gram(a**2), (here.T * a**2) @ here, rtol=1e-12, atol=1e-8)
+
+
+HARD = {
+    "hinge, l1": (LinearSVC(loss="hinge", penalty="l1"), X + 1e3, 1e3),
+    "hinge, l1, dependent columns": (LinearSVC(loss="hinge", penalty="l1"), B, 1e3),
+    "logistic, far from 0": (LogisticRegression(penalty="elasticnet", l1_ratio=0.5, C=1e3), X + 1e6, 1e3),
+}
+
+
+@pytest.mark.parametrize("put", PLACES)
+@pytest.mark.parametrize("name", HARD)
+def test_methods_that_follow_work_on_a_device(name, put, monkeypatch):
+    monkeypatch.setattr("mercer.estimators._validation.is_on_host", lambda array: False)  # of torch's, some are
+    machine, rows, C = HARD[name]
+    array, target = put(rows), z if len(rows) == len(z) else y == 1
+    certificate = machine.set_params(C=C).fit(array, target).certificate_
+    assert " followed" in machine.solution_.reason
+    assert certificate.status == "optimal"
+    on_host = replace(machine.solution_.certificate.evidence.problem, rows=TableRows(rows, 1.0 * target))
+    evidence = LinearEvidence(on_host, machine.solution_.w, machine.solution_.beta)
+    assert evidence.evaluate(independent=True).relative_gap <= 1e-4
+
+
+def test_a_fit_that_stalls_on_a_device_says_what_to_do():
+    machine = LogisticRegression(penalty="l1", C=1e3)
+    with pytest.warns(ConvergenceWarning, match=r"On a device .*center and scale the columns, or give mercer.to_host"):
+        machine.fit(away(X + 1e6), y == 1)
 
 
 LEFT_OUT = {

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import combine
+from mercer.certificates.linear import LinearEvidence
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_flag, check_number, check_whole
@@ -23,6 +24,7 @@ from mercer.estimators._base import GO_ON, Iterated, say
 from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
+from mercer.gram.rows import DeviceRows
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.solvers import Control, Limits
 from mercer.solvers.rows import Bias, LinearProblem, LinearRows, LinearSolution, solve_each
@@ -33,6 +35,10 @@ BIASES = (Bias.PENALISED.value, Bias.FREE.value)
 _DEFAULT_TOL = 1e-4  # default of `tol`, here and in scikit-learn
 _LEAST_GAP = 1e-10  # relative; the smallest gap that `tol` asks for, because rounding hides smaller ones
 
+_ON_A_DEVICE = (
+    "On a device all sums are in float64, and on the host small problems are solved in longdouble: center and scale "
+    "the columns, or give mercer.to_host(X)."
+)
 _LABEL_ARRAYS = 5  # arrays of length n: labels and their codes, weights, and the rows of positive weight
 _MOST_SCALING = 1e150  # largest intercept_scaling, and the inverse of the smallest: squares do not overflow
 
@@ -254,4 +260,10 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
 
     def _advice(self) -> str:
         """What the status of the fit means, and what to do about it."""
-        return " ".join(part for part in (self.certificate_.advice, GO_ON.get(self.certificate_.status)) if part)
+        status = self.certificate_.status
+        parts = [self.certificate_.advice, GO_ON.get(status)]
+        evidence = self._solutions[0].certificate.evidence
+        if status is Status.STALLED and isinstance(evidence, LinearEvidence):
+            is_there = isinstance(evidence.problem.rows, DeviceRows)
+            parts.append(_ON_A_DEVICE if is_there else None)
+        return " ".join(part for part in parts if part)

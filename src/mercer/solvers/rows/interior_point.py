@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.dual_point import make_feasible
 from mercer.certificates.linear import LinearEvidence
+from mercer.gram.rows import DeviceRows, DeviceTable
+from mercer.gram.rows.device_matrix import DeviceMatrix
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.problems.column_lengths import column_lengths
 from mercer.problems.linear import Bias, LinearProblem
@@ -42,10 +44,14 @@ _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
 def interior_fits(problem: LinearProblem, memory_limit: int | None) -> bool:
-    """Whether the table is in memory and small enough for a copy, and for steps with all rows and columns."""
+    """Whether the table is here and small enough for a copy, and for steps with all rows and columns.
+
+    It is in memory, or on a device, where a step solves a system of columns.
+    """
     rows, q = problem.rows, problem.n_columns
-    unknowns = q if problem.loss.power is None else min(rows.n, q)
-    few = isinstance(rows, TableRows) and rows.n * q <= MOST_VALUES and unknowns <= _MOST_UNKNOWNS
+    is_there = isinstance(rows, DeviceRows)
+    unknowns = q if problem.loss.power is None or is_there else min(rows.n, q)
+    few = (is_there or isinstance(rows, TableRows)) and rows.n * q <= MOST_VALUES and unknowns <= _MOST_UNKNOWNS
     fits = memory_limit is None or workspace_bytes(problem) <= memory_limit
     return few and fits and rows.n * q * unknowns <= _MOST_PRODUCTS
 
@@ -57,8 +63,8 @@ def workspace_bytes(problem: LinearProblem, n_columns: int | None = None) -> int
 
 
 def real_type(problem: LinearProblem, n_columns: int) -> np.dtype[Any]:
-    """Return the type of the numbers: longdouble if the problem is small."""
-    few = problem.rows.n * n_columns**2 <= _MOST_LONG
+    """Return the type of the numbers: longdouble if the problem is small, and not on a device."""
+    few = problem.rows.n * n_columns**2 <= _MOST_LONG and not isinstance(problem.rows, DeviceRows)
     return np.dtype(np.longdouble if few else np.float64)
 
 
@@ -75,10 +81,13 @@ def copied(
     """Return a copy of some rows and columns of a table, and what was subtracted from each column.
 
     With a free bias, it is their mean, weighted by the charges, and otherwise 0. The last column may be that of the
-    constant. With `keeps_sparse`, rows with few entries are a CSR table, from which nothing is subtracted.
+    constant. With `keeps_sparse`, rows with few entries are a CSR table, from which nothing is subtracted. The copy of
+    a table on a device is a :class:`DeviceMatrix`.
     """
     real_columns = columns[columns < problem.rows.p]
     table = table if rows.size == table.shape[0] else table[rows]
+    if isinstance(table, DeviceTable):
+        return _copied_there(problem, table, charges, columns)
     values: Any = table if real_columns.size == table.shape[1] else table[:, real_columns]
     if (
         keeps_sparse
@@ -100,12 +109,36 @@ def copied(
     return values, centre
 
 
+def _copied_there(
+    problem: LinearProblem, table: DeviceTable, charges: FloatArray, columns: IndexArray
+) -> tuple[DeviceMatrix, FloatArray]:
+    """Return what `copied` returns, for a table on a device."""
+    matrix = DeviceMatrix.of(table, problem.constant).columns(columns)
+    shift = np.zeros(columns.size)
+    n_real = np.count_nonzero(columns < problem.rows.p)
+    if problem.bias is Bias.FREE and len(charges):
+        shift[:n_real] = ((charges / charges.sum()) @ matrix)[:n_real]
+        matrix = matrix - shift
+    return matrix, shift[:n_real]
+
+
+def scaled_columns(table: Any, scales: Any) -> Any:
+    """Return a table with each column multiplied by a number, in its own format."""
+    if sp.issparse(table):
+        return sp.csr_array(table @ sp.diags_array(scales))
+    return table * scales if isinstance(table, DeviceMatrix) else np.ascontiguousarray(table * scales)
+
+
 def _squares(table: Any) -> Any:
+    if isinstance(table, DeviceMatrix):
+        return table.squares()
     return table.power(2) if sp.issparse(table) else np.square(table)
 
 
-def _largest(table: Any) -> Any:
+def largest_of_columns(table: Any) -> Any:
     """Return the largest absolute value of each column."""
+    if isinstance(table, DeviceMatrix):
+        return table.largest()
     if sp.issparse(table):
         return abs(table).max(axis=0).toarray().ravel() if table.shape[0] else np.zeros(table.shape[1])
     return np.abs(table).max(axis=0, initial=0.0)
@@ -184,21 +217,18 @@ class InteriorPoint(LinearSolver):
         else:
             pull = share @ abs(values)
         # A weight is 0 if the largest possible |sum_i beta_i x_ij| is below the factor of |w_j|.
-        largest = _largest(values)
+        largest = largest_of_columns(values)
         counts = np.flatnonzero(pull >= l1 if has_l1 else largest > 0.0)
         self._chosen_columns, self._centre = (
             self._chosen_columns[counts],
             self._centre[counts[counts < self._centre.size]],
         )
-        values, l1, l2 = values[:, counts], l1[counts], l2[counts]
+        values = values.columns(counts) if isinstance(values, DeviceMatrix) else values[:, counts]
+        l1, l2 = l1[counts], l2[counts]
         largest = largest[counts]
         exponents = np.clip(np.frexp(np.where(largest > 0.0, largest, 1.0))[1], -500, 500)
         self._scales = np.ldexp(np.ones(exponents.size, dtype=real), -exponents)
-        self._table: Any = (
-            sp.csr_array(values @ sp.diags_array(self._scales))
-            if sp.issparse(values)
-            else np.ascontiguousarray(values * self._scales)
-        )
+        self._table: Any = scaled_columns(values, self._scales)
         spread = np.sqrt(share @ np.square(targets) / share.sum()) if n and not loss.classifies else real.type(1)
         self._unit = spread if spread > 0.0 else real.type(1)
         self._kappa = self._unit if is_l1 else self._unit**2
@@ -252,7 +282,7 @@ class InteriorPoint(LinearSolver):
         of_rows = h[: h.size - 2 * k].reshape(-1, n).sum(axis=0)
         of_columns = self._bend.copy()
         of_columns[self._columns] += h[h.size - 2 * k : h.size - k] + h[h.size - k :]
-        if self._real == np.float64 and n < table.shape[1]:
+        if self._real == np.float64 and n < table.shape[1] and not isinstance(table, DeviceMatrix):
             return self._system_of_rows(of_rows, of_columns)
         matrix = weighted_gram(table, of_rows, self.check)
         diagonal = np.einsum("jj->j", matrix)

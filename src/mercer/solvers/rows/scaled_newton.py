@@ -13,10 +13,10 @@ from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.column_lengths import column_lengths
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.solvers.loop import Step
-from mercer.solvers.rows.interior_point import copied, real_type, workspace_bytes
+from mercer.solvers.rows.interior_point import copied, largest_of_columns, real_type, scaled_columns, workspace_bytes
 from mercer.solvers.rows.lasso import LEVENBERG, minimise_lasso
 from mercer.solvers.rows.row_solver import NEWTON_IDLE, LinearSolver, StallCounter
-from mercer.solvers.rows.systems import solve_graded, solve_positive
+from mercer.solvers.rows.systems import solve_graded, solve_positive, weighted_gram
 
 _MOST_STEPS = 500
 _HALVINGS = 60  # of a step that does not descend
@@ -43,9 +43,9 @@ class ScaledNewton(LinearSolver):
         self._y, self._charges = (
             np.asarray(values[self._used], dtype=self._real) for values in (part.targets, part.charges)
         )
-        largest = np.abs(values).max(axis=0, initial=0.0)
+        largest = largest_of_columns(values)
         self._scales: Any = np.ldexp(np.ones_like(largest), -np.frexp(np.where(largest > 0.0, largest, 1.0))[1])
-        self._table = np.ascontiguousarray(values * self._scales)
+        self._table: Any = scaled_columns(values, self._scales)
         counted = problem.counted * (largest > 0.0) + (largest == 0.0)
         self._has_l1 = problem.l1_ratio > 0.0
         self._l1: Any = problem.l1_ratio * counted * self._scales
@@ -66,7 +66,7 @@ class ScaledNewton(LinearSolver):
         share = self._shares(u)
         pull = (self._charges * self._y * share) @ self._table
         bends = self._charges * share * np.exp(-np.logaddexp(0.0, -self._y * (self._table @ u)))
-        matrix = (self._table * bends[:, None]).T @ self._table
+        matrix = weighted_gram(self._table, bends, self.check)
         diagonal = np.einsum("jj->j", matrix)
         diagonal += self._l2
         gradient = self._l2 * u - pull
@@ -75,7 +75,7 @@ class ScaledNewton(LinearSolver):
             return step, gradient @ step
         diagonal += np.where(diagonal > 0.0, LEVENBERG * diagonal, 1.0)
         linear = gradient - matrix @ u
-        model = (part.astype(np.float64) for part in (matrix, linear, self._l1, u))
+        model: Any = (part.astype(np.float64) for part in (matrix, linear, self._l1, u))
         newton_step = minimise_lasso(*model)
         return newton_step - u, self._l1 @ (np.abs(newton_step) - np.abs(u)) + gradient @ (newton_step - u)
 

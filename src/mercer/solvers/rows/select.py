@@ -143,6 +143,7 @@ def _followers(problem: LinearProblem, beta: RowNumbers) -> list[str]:
     """Return the methods that follow where the first one stalls at some coefficients, in this order."""
     last = _SCALED if isinstance(problem.loss, Logistic) else _INTERIOR
     has_matrix = problem.l1_ratio > 0.0 and problem.loss.is_smooth and not descends_on_columns(problem)
+    has_matrix = has_matrix and isinstance(problem.rows, TableRows)
     if SmallerCharges.fits(problem, beta):
         return [_SMALLER, last]
     return [_COLUMNS, last] if has_matrix else [last]

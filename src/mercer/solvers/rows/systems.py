@@ -11,6 +11,7 @@ from scipy.linalg import cho_solve
 
 from mercer._typing import FloatArray
 from mercer.gram.factorisation import WORK, Check, cholesky, no_check
+from mercer.gram.rows.device_matrix import DeviceMatrix
 
 _FIRST_RIDGE = 1e-14  # relative to the diagonal; tried after a factorisation fails
 _RIDGE_GROWTH = 100.0
@@ -81,6 +82,8 @@ def factor_positive(
 def weighted_gram(table: Any, weights: FloatArray, check: Callable[[], None]) -> FloatArray:
     """Return the sum of weights_i x_i x_i' over the rows of a table, for weights >= 0; in its own type of number."""
     q = table.shape[1]
+    if isinstance(table, DeviceMatrix):
+        return table.weighted_gram(weights)
     if sp.issparse(table):
         tiles = (sp.diags_array(np.sqrt(weights)) @ table).tocsc().T.tocsr()
         return _sparse_products(tiles, check)
