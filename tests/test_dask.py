@@ -32,6 +32,7 @@ from mercer import (
 from mercer.certificates.status import StoppedError
 from mercer.cluster import ClusterError, dask_workers
 from mercer.cluster.dask_workers import DaskWorkers
+from mercer.estimators import _validation as dask_validation
 from mercer.features import Nystroem
 from mercer.studies.cli import run
 from mercer.studies.models import verify
@@ -380,6 +381,35 @@ def test_approximations_that_need_rows_in_memory_are_refused(table, machine, mes
         machine.set_params(approximation="cells")
     with pytest.raises((ValueError, StoppedError), match=message):
         machine.fit(lazy(X[:200], 2), labels[:200])
+
+
+def test_a_choice_does_not_load_a_lazy_table(table, monkeypatch, tmp_path):
+    X, labels = table[0][:1_500], table[2][:1_500]
+    for module in ("mercer.estimators._approximate", "mercer.approximate.choice"):
+        monkeypatch.setattr(f"{module}.FEWEST_ROWS", 400)
+    monkeypatch.setattr("mercer.approximate.choice._PILOT_ROWS", 300)
+    monkeypatch.setattr("mercer.estimators._lazy_approximation.SAMPLE", 450)
+    monkeypatch.setattr("mercer.data.files.checkpoint.SECONDS", 0.0)
+    monkeypatch.setattr("mercer.data.files.checkpoint._SHARE", 1e9)
+    load = dask_validation.loaded
+    monkeypatch.setattr(dask_validation, "loaded", lambda *_: pytest.fail("the table was loaded"))
+    machine = SVC(approximation="auto", memory_limit=0).fit(lazy(X, 3), lazy(labels, 2), checkpoint=tmp_path)
+    assert "memory_limit" in machine.choice_.reason
+    assert {one.name for one in machine.choice_.candidates} >= {"exact", "landmarks"}
+    assert machine.certificate_.status == "optimal"
+    assert not hasattr(machine, "_prepared")
+    with monkeypatch.context() as within:
+        within.setattr("mercer.estimators._lazy_approximation.choose", lambda *_: pytest.fail("it was chosen again"))
+        again = clone(machine).fit(lazy(X, 3), lazy(labels, 2), checkpoint=tmp_path)
+    assert again.choice_.way == machine.choice_.way == Landmarks()
+    assert (again.predict(X) == machine.predict(X)).mean() > 0.98
+    machine.set_params(multi_class="ovo").fit(lazy(X, 2), np.digitize(X[:, 0], [-0.5, 0.5]))
+    assert machine.choice_.way.name == "cells"  # the landmarks of pairs need the rows
+    monkeypatch.setattr(dask_validation, "loaded", load)
+    machine.set_params(memory_limit=None).fit(lazy(X[:300], 2), labels[:300])
+    assert "fewer than 400 rows" in machine.choice_.reason
+    machine.set_params(probability=True).fit(lazy(X[:500], 2), labels[:500])
+    assert "probability=True" in machine.choice_.reason
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ that names the remedy.
 from mercer.approximate.cell_machine import Columns
 from mercer.approximate.cells import Cells, CellsMachine
 from mercer.approximate.cells_evidence import own_distances
-from mercer.approximate.choice import AUTO, FEWEST_ROWS, Choice, choose
+from mercer.approximate.choice import AUTO, FEWEST_ROWS, Choice, Elsewhere, choose
 from mercer.approximate.cross_fitting import values_without_folds
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.median_tree import Cell, MedianTree, kernel_of_cuts
@@ -40,6 +40,7 @@ __all__ = [
     "CellsMachine",
     "Choice",
     "Columns",
+    "Elsewhere",
     "Expansion",
     "Landmarks",
     "MachineTask",

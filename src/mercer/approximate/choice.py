@@ -107,7 +107,27 @@ class Choice:
         return f"approximation='auto' chose {chosen}, {self.reason}"
 
 
-def choose(task: Task, control: Control) -> Choice:
+class Elsewhere(NamedTuple):
+    """The rows of which a task has a sample, and what may be done with all of them.
+
+    Attributes
+    ----------
+    n : int
+    n_blocks : int
+        Threads of the workers that hold the rows.
+    fits : bool
+        Whether the rows fit into the memory of this process, where exact machines are trained.
+    ways : tuple of str
+        Names of the ways that train the machine where the rows are.
+    """
+
+    n: int
+    n_blocks: int
+    fits: bool
+    ways: tuple[str, ...]
+
+
+def choose(task: Task, control: Control, elsewhere: Elsewhere | None = None) -> Choice:
     """Choose how to train a machine.
 
     The time of the exact machine is forecast from pilots of more and more rows, as :func:`mercer.plan` does. If it is
@@ -126,20 +146,24 @@ def choose(task: Task, control: Control) -> Choice:
     task : Task
     control : Control
         The pilot takes a fifth of `limits.max_seconds` at most.
+    elsewhere : Elsewhere, optional
+        The rows of which `task` has a sample; by default it has all rows. What the ways take is then divided by the
+        threads of the workers, and the workers refuse what does not fit into their memory.
     """
-    if task.n < FEWEST_ROWS:
+    if task.n < FEWEST_ROWS if elsewhere is None else elsewhere.n < FEWEST_ROWS and elsewhere.fits:
         return Choice(None, f"because there are fewer than {FEWEST_ROWS:,} rows")
     if task.kernel.takes_values:
         return Choice(None, "because kernel values are given")
     with control.interruption:
-        return _Pilots(task, replace(control, checkpoint=None)).chosen()
+        return _Pilots(task, replace(control, checkpoint=None), elsewhere).chosen()
 
 
 class _Pilots:
     """The machines of one pilot."""
 
-    def __init__(self, task: Task, control: Control) -> None:
-        self.all, self.memory_limit = task, task.memory_limit or None
+    def __init__(self, task: Task, control: Control, of: Elsewhere | None = None) -> None:
+        of = of or Elsewhere(task.n, 1, True, tuple(_ADAPTS))
+        self.all, self.memory_limit, self.n, self.of = task, task.memory_limit or None, of.n, of
         callback, limit = control.callback, control.limits.max_seconds
         if callback is not None:
             control = replace(control, callback=lambda one: callback(replace(one, stage=f"pilot: {one.stage}")))
@@ -165,11 +189,13 @@ class _Pilots:
         """Train the machines, compare them, and choose."""
         made = self._forecast()
         if made is None:
-            is_late = not self.monitor.control.interruption.requested and self.task.gram().is_convex
-            return self._choice(Landmarks() if is_late else None, self._unfinished())
+            way: Way | None = None if self.of.fits or Cells.name not in self.of.ways else Cells()
+            if not self.monitor.control.interruption.requested and self._takes_landmarks():
+                way = Landmarks()
+            return self._choice(way, self._unfinished())
         exact = Candidate(None, made.seconds, self._least_bytes(made.peak_bytes or 0))
         if self._ends(exact) and exact.seconds <= _SHORT:
-            why = f"because pilots forecast {_about(exact.seconds)} for all {self.all.n:,} rows"
+            why = f"because pilots forecast {_about(exact.seconds)} for all {self.n:,} rows"
             return self._choice(None, why, [exact])
         self.exact_values = self._exact_values()
         exact = exact._replace(error=self._error(self.exact_values))
@@ -187,9 +213,10 @@ class _Pilots:
             if not faster:
                 return exact, "because no approximation is as accurate and much faster"
             return faster[0], "because it is as accurate in the pilot and much faster"
+        is_memory_short = self.memory_limit or not self.of.fits
         limits = " and ".join(
             text
-            for text, is_set in (("max_seconds", self.limit is not None), ("memory_limit", self.memory_limit))
+            for text, is_set in (("max_seconds", self.limit is not None), ("memory_limit", is_memory_short))
             if is_set
         )
         if not ending:
@@ -213,6 +240,8 @@ class _Pilots:
 
     def _ends(self, one: Candidate) -> bool:
         """Return whether a candidate ends within the limits."""
+        if one.way is None and not self.of.fits:
+            return False
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
         return SURE * one.seconds <= left and (self.memory_limit is None or one.peak_bytes <= self.memory_limit)
 
@@ -224,7 +253,7 @@ class _Pilots:
 
     def _least_bytes(self, peak_bytes: int) -> int:
         """Return the memory of an exact machine, whose blocks become smaller within a limit."""
-        least = KERNEL_FIT.bytes_per_row * self.all.n
+        least = KERNEL_FIT.bytes_per_row * self.n
         return peak_bytes if self.memory_limit is None else max(least, min(peak_bytes, self.memory_limit))
 
     def _forecast(self) -> Forecast | None:
@@ -243,7 +272,7 @@ class _Pilots:
             return Pilot(rows.size, seconds, machine.rows.size, peak_bytes, has_ended)
 
         left = self.monitor.seconds_left
-        made = forecast(self.all.n, run, max_seconds=None if left is None else 0.5 * left)
+        made = forecast(self.n, run, max_seconds=None if left is None else 0.5 * left, most_rows=self.all.n)
         return None if self.monitor.is_stopped() or not made.pilots[-1].has_ended else made
 
     def _exact_values(self) -> FloatArray:
@@ -254,7 +283,7 @@ class _Pilots:
     def _landmarks(self) -> Candidate | None:
         """Return what landmarks take; None if they cannot be used, or their pilot did not end."""
         way, task = Landmarks(), self.task.of_rows(self.trained)
-        if not task.gram().is_convex:
+        if not self._takes_landmarks():
             return None
         shared = dict[Any, Any]()
         began = clock()
@@ -262,19 +291,28 @@ class _Pilots:
         seconds = clock() - began
         if self.monitor.is_stopped():
             return Candidate(way, math.inf, 0, lost=math.inf)  # they adapt to the time
-        n, size = self.all.n, self.trained.size
+        n, size = self.n, self.trained.size
         drawn = min(seconds, shared.get(DRAW_SECONDS, 0.0))  # from a sample, whose size is limited
-        expected = drawn * min(n, SUBSET) / size + (seconds - drawn) * n / size
+        expected = drawn * min(n, SUBSET) / size + (seconds - drawn) * n / size / self.of.n_blocks
         table, peak_bytes = 4 * machine.rows.size * size, machine.certificate.peak_memory_bytes
         n_bytes = peak_bytes * n // size
         if self.memory_limit is not None and n_bytes > self.memory_limit:  # the table is then in a file
             n_bytes = max(0, peak_bytes - table) * n // size
         values = self._values(machine)
-        return Candidate(way, expected, n_bytes, self._error(values), *self._lost(values))
+        return Candidate(way, expected, self._bytes_here(n_bytes), self._error(values), *self._lost(values))
+
+    def _takes_landmarks(self) -> bool:
+        return Landmarks.name in self.of.ways and self.task.of_rows(self.trained).gram().is_convex
+
+    def _bytes_here(self, n_bytes: int) -> int:
+        """Return the memory of this process that a way takes: none if workers hold the rows."""
+        return n_bytes if self.n == self.all.n else 0
 
     def _cells(self, made: Forecast) -> Candidate | None:
         """Return what cells take, of the size that loses little, or that max_seconds allows; None without any."""
-        began, size, n = clock(), self.trained.size, self.all.n
+        began, size, n = clock(), self.trained.size, self.n
+        if Cells.name not in self.of.ways:
+            return None
         machine = Cells(cell_rows=-(-size // _CUTS)).train(self.task.of_rows(self.trained), self.monitor.left())
         seconds = clock() - began
         if self.monitor.is_stopped():
@@ -286,9 +324,10 @@ class _Pilots:
 
         def expected(rows: float) -> float:
             overlap = _OVERLAPPING ** max(0.0, math.log2(n / rows) - math.log2(_CUTS))
-            return seconds * n / size * (rows / of_pilot) ** growth * overlap
+            return seconds * n / size * (rows / of_pilot) ** growth * overlap / self.of.n_blocks
 
         rows = size_that_loses_little(lost, size, n)
+        rows = min(rows, self.all.n) if self.n > self.all.n else rows
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
         while rows > SMALL_CELL and (expected(rows) > left or (2 * rows > n and made.seconds > left)):
             rows = max(SMALL_CELL, rows // 2)
@@ -299,7 +338,7 @@ class _Pilots:
         return Candidate(
             Cells(cell_rows=rows),
             expected(rows),
-            self._least_bytes(bytes_of_cell),
+            self._bytes_here(self._least_bytes(bytes_of_cell)),
             self._error(values),
             there,
             uncertainty,

@@ -218,6 +218,23 @@ def drawn_before_or_now(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any
     return drawn
 
 
+def affordable_basis(
+    gram: Gram, landmarks: IndexArray, seconds_left: float | None, times: float = 1.0
+) -> tuple[LandmarkBasis, str]:
+    """Return the basis of the landmarks, of fewer if the time does not suffice for their features, and a note of that.
+
+    The features take `times` the time of those of the rows of `gram`.
+    """
+    basis = LandmarkBasis(gram, landmarks)
+    if seconds_left is not None and basis.size > _FEWEST:
+        share = _FEATURES * seconds_left / max(times * basis.seconds(), 1e-9)
+        if share < 1.0:
+            asked, fewer = basis.size, max(_FEWEST, int(basis.size * share**0.5))
+            note = f" ({asked:,} were drawn, but max_seconds leaves no time for their features)"
+            return LandmarkBasis(gram, landmarks[:fewer]), note
+    return basis, ""
+
+
 def tol_gap_of(way: Landmarks, limits: Limits) -> float:
     """Return the relative gap that the linear problem is solved to."""
     asked = limits.tol_gap or _TOL_GAP
@@ -390,14 +407,7 @@ class _Training:
 
     def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, FeatureTable, str]:
         """Return the basis, the features of all rows, and a note if the time allows fewer landmarks."""
-        basis, note = LandmarkBasis(self.gram, landmarks), ""
-        left = self.monitor.seconds_left
-        if left is not None and basis.size > _FEWEST:
-            share = _FEATURES * left / max(basis.seconds(), 1e-9)
-            if share < 1.0:
-                asked, fewer = basis.size, max(_FEWEST, int(basis.size * share**0.5))
-                basis = LandmarkBasis(self.gram, landmarks[:fewer])
-                note = f" ({asked:,} were drawn, but max_seconds leaves no time for their features)"
+        basis, note = affordable_basis(self.gram, landmarks, self.monitor.seconds_left)
         room = self.gram.memory_limit - 8 * (_ROW_ARRAYS * self.task.n + _MATRICES * basis.size**2) - 4 * BLOCK
         try:
             return basis, basis.table(room, self._check), note

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from mercer._typing import FloatArray
 from mercer.approximate.feature_table import LandmarkBasis, beyond_single
-from mercer.approximate.landmarks import Landmarks, drawn_before_or_now, linear_problem, tol_gap_of
+from mercer.approximate.landmarks import Landmarks, affordable_basis, drawn_before_or_now, linear_problem, tol_gap_of
 from mercer.approximate.placed_dual import (
     DualChunk,
     dual_chunk_of,
@@ -88,7 +88,8 @@ class _PlacedTraining:
         began, task, sample, maker = self.monitor.seconds, self.task, self.task.sample, self.task.maker
         self.asked, control = n_landmarks, self.monitor.control
         drawn = drawn_before_or_now(self.gram, self.way, self.monitor, n_landmarks)
-        basis = LandmarkBasis(self.gram, drawn)
+        times = task.rows.n / sample.n / task.rows.workers.n_blocks
+        basis, note = affordable_basis(self.gram, drawn, self.monitor.seconds_left, times)
         support = sample.data.rows(sample.rows[basis.landmarks])
         features = _features(task, basis, support)
         classes = list(range(sample.n_classes)) if sample.n_classes > 2 else [1]
@@ -112,8 +113,8 @@ class _PlacedTraining:
         self.seconds = self.monitor.seconds - began
         return Expansion(
             replace(certificate, seconds=self.monitor.seconds),
-            f"{text}, drawn from a sample of {sample.data.n:,} rows. A linear machine of their features, which workers "
-            f"hold, is trained: {solutions[0].reason}",
+            f"{text}{note}, drawn from a sample of {sample.data.n:,} rows. A linear machine of their features, which "
+            f"workers hold, is trained: {solutions[0].reason}",
             maker.kernel,
             support,
             positions,

@@ -34,7 +34,7 @@ from mercer.approximate.choice import FEWEST_ROWS
 from mercer.approximate.stored_choice import load_choice, store_choice
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
-from mercer.cluster import by_blocks
+from mercer.cluster import by_blocks, is_lazy
 from mercer.data import Data
 from mercer.data.arguments import check_choice, check_whole
 from mercer.data.user_warnings import warn_user
@@ -43,7 +43,7 @@ from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._device_training import refuse_besides_landmarks, task_rows
 from mercer.estimators._dual import DualMachine, SingleMachine
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._lazy_approximation import digests_of, fit_lazily, trains_lazily
+from mercer.estimators._lazy_approximation import choose_lazily, digests_of, fit_lazily, may_stay_lazy, trains_lazily
 from mercer.estimators._validation import (
     check_sample_weight,
     check_targets,
@@ -97,9 +97,9 @@ class Approximates(DualMachine):
     @contextmanager
     def _checkpointed(self, folder: Any, X: Any, y: Any, sample_weight: Any, *, inside: str = "") -> Iterator[None]:
         given: Any = X, y, sample_weight
-        if folder is not None and not self._is_auto:
-            way = way_of(self.approximation)
-            given = digests_of(self, *given) if way is not None and trains_lazily(way, X) else given
+        way = None if self._is_auto else way_of(self.approximation)
+        if folder is not None and is_lazy(X) and (trains_lazily(way, X) or (self._is_auto and may_stay_lazy(self))):
+            given = digests_of(self, *given)
         with super()._checkpointed(folder, *given, inside=inside):
             yield
 
@@ -130,6 +130,7 @@ class Approximates(DualMachine):
             yield self.choice_.way
         finally:
             del self._before
+            self.__dict__.pop("_prepared", None)
 
     @property
     def _is_auto(self) -> bool:
@@ -145,21 +146,25 @@ class Approximates(DualMachine):
 
     def _choice(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any, control: Control) -> Choice:
         refuse_device(self, X, "fit with approximation='auto'")
-        why = self._why_exact(machine_spec, _num_samples(X))
+        why = self._why_exact(machine_spec, FEWEST_ROWS if is_lazy(X) else _num_samples(X))
         if why:
             return Choice(None, f"because {why}")
         before = load_choice(control.checkpoint)
         if before is not None:
             return before
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit reads the rows again
-            task = self._training_task(machine_spec, X, y, sample_weight)
-        read = time.perf_counter() - began
-        choice = choose(task, control.after(read, 0))
+        if is_lazy(X):
+            choice = choose_lazily(self, machine_spec, X, y, sample_weight, control)
+        else:
+            began = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit reads the rows again
+                task = self._training_task(machine_spec, X, y, sample_weight)
+            read = time.perf_counter() - began
+            choice = choose(task, control.after(read, 0))
+            choice = replace(choice, seconds=choice.seconds + read)
         if not control.interruption.requested:
             store_choice(control.checkpoint, choice)
-        return replace(choice, seconds=choice.seconds + read)
+        return choice
 
     def _why_exact(self, machine_spec: QuadraticSpec, n_rows: int) -> str:
         """Return why the machine is exact without a pilot; "" if a pilot decides."""

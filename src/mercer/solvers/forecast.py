@@ -101,6 +101,7 @@ def forecast(
     *,
     growth: Growth = KERNEL_FIT,
     max_seconds: float | None = None,
+    most_rows: int | None = None,
 ) -> Forecast:
     """Forecast the work on `n_rows` rows from pilots on a half of the rows, or fewer.
 
@@ -116,9 +117,11 @@ def forecast(
         How the time and the memory may grow.
     max_seconds : float, optional
         Seconds that all pilots may take.
+    most_rows : int, optional
+        Rows that a pilot may have.
     """
     pilots = list[Pilot]()
-    sizes = _sizes(n_rows)
+    sizes = _sizes(n_rows) if most_rows is None else [size for size in _sizes(n_rows) if size <= most_rows]
     made = forecast_from(n_rows, pilots, growth)
     for size in sizes:
         spent = sum(one.seconds for one in pilots)
