@@ -35,7 +35,7 @@ from mercer.cluster.dask_workers import DaskWorkers
 from mercer.estimators import _validation as dask_validation
 from mercer.features import Nystroem
 from mercer.studies.cli import run
-from mercer.studies.models import verify
+from mercer.studies.models import model_of_file, verify
 from test_checkpoints import stopping_at
 
 da = pytest.importorskip("dask.array")
@@ -82,6 +82,71 @@ def test_the_machine_is_the_one_in_memory_for_every_number_of_partitions(table, 
     np.testing.assert_allclose(one.coef_, memory.coef_, rtol=1e-4, atol=1e-7)
     assert one.certificate_.status == memory.certificate_.status == "optimal"
     np.testing.assert_array_equal(predicted.compute(), five.predict(X))  # of the machine that was asked
+
+
+@pytest.mark.parametrize(
+    ("about", "n_unknowns"), [({}, 800), ({"class_weight": "balanced", "C": 0.01}, 0), ({"fit_intercept": False}, 800)]
+)
+def test_softmax_is_that_in_memory_for_every_number_of_partitions(table, monkeypatch, about, n_unknowns):
+    monkeypatch.setattr("mercer.solvers.rows.softmax_sums._MOST_UNKNOWNS", n_unknowns)
+    X, values, _, weights = table
+    y = np.array(["low", "middle", "high"])[np.digitize(values, [-3.0, 3.0])]
+    machine = LogisticRegression(tol_gap=1e-9, **about)
+    fits = [pickle.loads(pickle.dumps(machine.fit(lazy(X, k), lazy(y, k), lazy(weights, 3)))) for k in (1, 2, 5)]
+    for other in fits[1:]:
+        assert np.array_equal(fits[0].coef_, other.coef_)
+        assert str(fits[0].certificate_.primal) == str(other.certificate_.primal)
+    memory = clone(machine).fit(X, y, weights)
+    assert machine.certificate_.status == memory.certificate_.status == "optimal"
+    assert machine.certificate_.relative_gap <= 1e-9
+    assert machine.certificate_.dual <= memory.certificate_.primal * (1.0 + 1e-12)
+    np.testing.assert_allclose(machine.coef_, memory.coef_, atol=1e-5)
+    np.testing.assert_allclose(machine.intercept_, memory.intercept_, atol=1e-5)
+    verified = machine.certificate_.verify()
+    assert verified.relative_gap <= 1e-9
+    assert verified.primal == pytest.approx(machine.certificate_.primal, rel=1e-12)
+    np.testing.assert_allclose(machine.predict_proba(lazy(X, 4)).compute(), memory.predict_proba(X), atol=1e-5)
+    assert machine.set_params(warm_start=True).fit(lazy(X, 5), lazy(y, 5), lazy(weights, 3)).n_iter_ <= 1
+    model = as_model(machine)
+    np.testing.assert_array_equal(model.predict(pd.DataFrame(X, columns=list("01234"))), memory.predict(X))
+
+
+def test_softmax_of_sparse_partitions_limits_and_files(table, tmp_path, monkeypatch):
+    X, values, _, _ = table
+    X, y = np.where(X > 0.5, X, 0.0), np.digitize(values, [-3.0, 3.0])
+    sparse = da.from_array(X, chunks=(1_000, P)).map_blocks(sp.csr_matrix)
+    machine = LogisticRegression(tol_gap=1e-9)
+    memory = clone(machine).fit(sp.csr_matrix(X), y)
+    np.testing.assert_allclose(machine.fit(sparse, lazy(y, 3)).coef_, memory.coef_, atol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        short = LogisticRegression(tol_gap=1e-9, max_iter=1).fit(sparse, y).certificate_
+        assert LogisticRegression(max_seconds=0.0).fit(sparse, y).certificate_.status == "time_limit"
+    assert short.status == "max_iter"
+    with pytest.raises(MemoryError, match=r"bytes for a matrix of 6 columns, but the limit is 1,000"):
+        LogisticRegression(memory_limit=1_000).fit(sparse, y)
+    assert short.dual <= memory.certificate_.primal <= short.primal
+    pd.DataFrame(X, columns=list("abcde")).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.setattr("mercer.studies.files.blocks.budget.Budget.rows", property(lambda _: 20_000))
+    of_file = clone(machine).fit_file(tmp_path / "t.csv", target="y")
+    assert of_file.solution_.solver == "newton on sums over the rows"
+    np.testing.assert_allclose(of_file.coef_, memory.coef_, atol=1e-6)
+    assert of_file.certificate_.status == "optimal"
+    model = model_of_file(of_file)
+    assert model.predict(pd.DataFrame(X, columns=list("abcde"))).tolist() == [*map(int, memory.predict(X))]
+
+
+def test_ridge_regression_takes_one_step(table):
+    X, values, _, weights = table
+    machine = LinearSVR(loss="squared_epsilon_insensitive", epsilon=0.0, C=0.5, bias="free", tol_gap=1e-9)
+    machine.fit(lazy(X, 3), lazy(values, 2), lazy(weights, 2))
+    centred = X - np.average(X, axis=0, weights=weights)
+    expected = np.linalg.solve(
+        (centred * weights[:, None]).T @ centred + np.eye(P), (centred * weights[:, None]).T @ values
+    )
+    np.testing.assert_allclose(machine.coef_, expected, rtol=1e-6)
+    assert machine.n_iter_ == 1
+    assert machine.certificate_.status == "optimal"
 
 
 def test_data_frames_with_unknown_lengths_and_empty_partitions(table):
@@ -159,8 +224,10 @@ def test_invalid_tables_are_refused_with_their_partition(table, X, y, message):
 def test_what_needs_the_rows_of_one_machine_is_refused(table):
     X, values, labels, _ = table
     classes = np.digitize(values, [-3.0, 3.0])
+    with pytest.raises(ValueError, match=r'l1_ratio=0\.5.*need multi_class="ovr"'):
+        LogisticRegression(l1_ratio=0.5).fit(lazy(X, 2), classes)
     with pytest.raises(ValueError, match='multi_class="ovr"'):
-        LogisticRegression().fit(lazy(X, 2), classes)
+        LinearSVC(multi_class="crammer_singer").fit(lazy(X, 2), classes)
     with pytest.raises(ValueError, match="C must be finite"):
         LinearSVC(C=np.inf).fit(lazy(X, 2), labels)
 

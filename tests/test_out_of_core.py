@@ -177,10 +177,24 @@ def test_logistic_regression_is_as_in_memory(tmp_path, n_classes):
     assert not hasattr(machine, "training_file_")
 
 
-def test_the_softmax_loss_of_several_classes_is_refused_for_files(tmp_path):
+def test_the_softmax_loss_of_several_classes_on_a_file(tmp_path, monkeypatch):
     path = written(a_frame(n_classes=3).drop(columns=["t", "w"]), tmp_path / "t.csv")
+    memory = LogisticRegression(tol_gap=1e-9).fit_file(path, target="y")
+    monkeypatch.setattr("mercer.studies.files.blocks.budget.Budget.rows", property(lambda _: 20_000))
+    machine = LogisticRegression(tol_gap=1e-9).fit_file(path, target="y")
+    assert machine.solution_.solver == "newton on sums over the rows" != memory.solution_.solver
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.verify().relative_gap <= 1e-9
+    np.testing.assert_allclose(machine.coef_, memory.coef_, atol=1e-6)
+    save_model(tmp_path / "m.mercer", model_of_file(machine))
+    table = read_table(path)
+    np.testing.assert_allclose(
+        load_model(tmp_path / "m.mercer").probabilities(table),
+        memory.predict_proba(machine.encoder_.transform(table)),
+        atol=1e-6,
+    )
     with pytest.raises(ValueError, match='need multi_class="ovr"'):
-        LogisticRegression().fit_file(path, target="y")
+        LogisticRegression(l1_ratio=1.0).fit_file(path, target="y")
 
 
 @pytest.mark.parametrize("machine", [LinearSVC(), LogisticRegression()], ids=str)

@@ -11,9 +11,18 @@ from mercer._typing import FloatArray
 from mercer.certificates.dual_point import rounding_of_sums
 from mercer.certificates.linear import OFF_BALANCE, WeightsEvidence, ball_of_objective, long_products
 from mercer.certificates.smooth import Evaluation
+from mercer.cluster import Largest
 from mercer.gram.rows.sweeps import column_squares, times, transposed_times
 from mercer.problems import inner
-from mercer.problems.softmax import SoftmaxProblem, beta_of, near_softmax, row_blocks, softmax_terms
+from mercer.problems.joint_linear import JointPart
+from mercer.problems.softmax import (
+    DualsOfWeights,
+    SoftmaxProblem,
+    beta_of,
+    near_softmax,
+    row_blocks,
+    softmax_terms,
+)
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -24,7 +33,7 @@ class SoftmaxEvidence(WeightsEvidence):
 
     problem: SoftmaxProblem
     w: FloatArray
-    beta: FloatArray
+    beta: FloatArray | DualsOfWeights
 
     @property
     def weights(self) -> FloatArray:
@@ -105,49 +114,55 @@ class _Sums(NamedTuple):
     slopes: float  # squares of the slopes of the losses
     charge_square: float
     z_square: float  # of the decision values
-    v: FloatArray  # sum of beta_i x_i, (q, n_classes)
+    v: Any  # sum of beta_i x_i, (q, n_classes)
     squares: FloatArray  # of each column, (q,)
     beta_squares: FloatArray  # of each class, (n_classes,)
     totals: FloatArray  # of the charges of each class, (n_classes,)
-    infeasibility: float  # largest distance of a coefficient from the feasible ones
+    infeasibility: Any  # largest distance of a coefficient from the feasible ones
 
 
 def _swept(evidence: SoftmaxEvidence, *, independent: bool) -> _Sums:
     """Return the sums of a sweep over the rows."""
-    problem, w, constant = evidence.problem, evidence.w, evidence.problem.constant
-    q, n_classes = w.shape
+    problem = evidence.problem
+    sums: _Sums = problem.total(_sums_of_part, evidence.w, evidence.beta, problem.constant, independent)
+    return sums._replace(v=sums.v.astype(np.float64), infeasibility=sums.infeasibility.value)
+
+
+def _sums_of_part(part: JointPart, w: FloatArray, duals: Any, constant: float, independent: bool) -> _Sums:
+    """Return the sums over the rows of a block."""
+    n_classes, block = w.shape[1], part.block
     v: Any = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
-    squares, beta_squares, totals = np.zeros(q), np.zeros(n_classes), np.zeros(n_classes)
-    numbers, infeasibility = np.zeros(6), 0.0
-    for part in problem.parts():
-        given, block = evidence.beta[part.block.at], part.block
-        squares += column_squares(block.table, constant) if independent else block.squares(constant)
-        totals += np.bincount(part.codes, part.charges, minlength=n_classes)
-        for rows, table in row_blocks(block.table, 2 * n_classes):
-            codes, charges = part.codes[rows], part.charges[rows]
-            shares = near_softmax(given[rows], codes, charges)
-            beta = beta_of(shares, codes, charges)
-            infeasibility = max(infeasibility, float(np.abs(given[rows] - beta).max(initial=0.0)))
-            if independent:
-                z, sums = long_products(table, constant, w, beta)
-            else:
-                z, sums = times(table, constant, w), transposed_times(table, constant, beta)
-            v += sums
-            beta_squares += np.square(beta).sum(axis=0)
-            one = softmax_terms(z, shares, codes)
-            steep = charges * (1.0 - np.exp(-one.losses) + one.others)
-            apart = (shares * np.abs(z - z[np.arange(codes.size), codes][:, None])).sum(axis=1)
-            numbers += (
-                inner(charges, one.losses),
-                inner(charges, one.losses - one.entropies + one.moved),
-                inner(charges, one.losses + one.entropies + apart),
-                inner(steep, steep),
-                inner(charges, charges),
-                inner(z.ravel(), z.ravel()),
-            )
+    squares = column_squares(block.table, constant) if independent else block.squares(constant)
+    beta_squares, numbers, infeasibility = np.zeros(n_classes), np.zeros(6), 0.0
+    given = None if isinstance(duals, DualsOfWeights) else duals[block.at]
+    for rows, table in row_blocks(block.table, 2 * n_classes):
+        codes, charges = part.codes[rows], part.charges[rows]
+        z = times(table, constant, w)
+        point = duals.of_rows(z, codes, charges) if given is None else given[rows]
+        shares = near_softmax(point, codes, charges)
+        beta = beta_of(shares, codes, charges)
+        infeasibility = max(infeasibility, float(np.abs(point - beta).max(initial=0.0)))
+        if independent:
+            z, sums = long_products(table, constant, w, beta)
+        else:
+            sums = transposed_times(table, constant, beta)
+        v += sums
+        beta_squares += np.square(beta).sum(axis=0)
+        one = softmax_terms(z, shares, codes)
+        steep = charges * (1.0 - np.exp(-one.losses) + one.others)
+        apart = (shares * np.abs(z - z[np.arange(codes.size), codes][:, None])).sum(axis=1)
+        numbers += (
+            inner(charges, one.losses),
+            inner(charges, one.losses - one.entropies + one.moved),
+            inner(charges, one.losses + one.entropies + apart),
+            inner(steep, steep),
+            inner(charges, charges),
+            inner(z.ravel(), z.ravel()),
+        )
+    totals: Any = np.bincount(part.codes, part.charges, minlength=n_classes)
     loss, excess, size, slopes, charge_square, z_square = numbers.tolist()
-    of_columns = v.astype(np.float64), squares, beta_squares, totals
-    return _Sums(loss, excess, size, slopes, charge_square, z_square, *of_columns, infeasibility)
+    of_columns = v, squares, beta_squares, totals, Largest(infeasibility)
+    return _Sums(loss, excess, size, slopes, charge_square, z_square, *of_columns)
 
 
 def penalty_gap(

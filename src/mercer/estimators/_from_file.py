@@ -239,9 +239,14 @@ class FitsFiles(ReadsFiles, TrainedLinearMachine):
     def _asked(self) -> LinearSpec:
         """Check the parameters, and return the specification of the problem."""
 
+    def _spec_for(self, spec: Any, labels: Labels | None) -> Any:
+        """Return the specification for these classes."""
+        del labels
+        return spec
+
     @abstractmethod
-    def _problems(self, spec: Any, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
-        """Return the problems of the machines on these rows."""
+    def _problems(self, spec: Any, rows: LinearRows, labels: Labels | None) -> list[Any]:
+        """Return the problems of the machines on these rows; of all classes together, one."""
 
     def _store_file_fit(
         self,

@@ -28,6 +28,7 @@ from mercer.estimators._validation import check_sample_weight, check_targets, re
 from mercer.gram import n_threads
 from mercer.gram.rows.placed_rows import PlacedNumbers, PlacedRows, block_starts, leaf_rows, no_check
 from mercer.gram.rows.table_rows import Block, ZeroNumbers
+from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers import Control
 from mercer.solvers.rows import LinearSolution, solve_each
 
@@ -76,9 +77,12 @@ def fit_lazy(machine: Any, X: Any, y: Any, sample_weight: Any, checkpoint: Any) 
 def _fit_table(machine: Any, spec: Any, control: Control, table: LazyTable) -> None:
     """Train a machine on rows that are with the workers."""
     rows, labels = table.rows, table.labels
+    spec = machine._spec_for(spec, labels)
     problems, workers = machine._problems(spec, rows, labels), rows.workers
     before = workers.rounds, workers.sent_bytes, workers.received_bytes
-    starts = _starts(machine, rows, len(problems), problems[0].n_columns)
+    first = problems[0]
+    shape = (first.n_columns, first.n_classes) if isinstance(first, SoftmaxProblem) else (first.n_columns,)
+    starts = _starts(machine, rows, len(problems), shape)
     try:
         solutions = solve_each(problems, control, starts=starts, memory_limit=machine.memory_limit, n_jobs=1)
     except ClusterError as error:
@@ -98,17 +102,17 @@ def _fit_table(machine: Any, spec: Any, control: Control, table: LazyTable) -> N
 
 
 def _starts(
-    machine: Any, rows: PlacedRows, n_machines: int, n_columns: int
+    machine: Any, rows: PlacedRows, n_machines: int, shape: tuple[int, ...]
 ) -> Sequence[LinearSolution | LinearPoint | None]:
     """Return the last solutions as starts if the machine has `warm_start` set; other rows start from their weights."""
     reached: LinearPoint | None = machine.__dict__.pop("_reached", None)
     goes_on, machine._goes_on = machine.warm_start or machine._goes_on, False
     if not goes_on:
         return [None] * n_machines
-    if reached is not None and n_machines == 1 and reached.w.shape == (n_columns,):
+    if reached is not None and n_machines == 1 and reached.w.shape == shape:
         return [LinearPoint(reached.w, ZeroNumbers(rows.n), reached.C)]
     last: Sequence[LinearSolution] = getattr(machine, "_solutions", ())
-    if len(last) != n_machines or last[0].w.shape != (n_columns,):
+    if len(last) != n_machines or last[0].w.shape != shape:
         return [None] * n_machines
     return [
         one

@@ -26,6 +26,7 @@ from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
 from mercer.gram.rows import DeviceRows
 from mercer.problems.joint_linear import JointLinearProblem
+from mercer.problems.softmax import DualsOfWeights
 from mercer.solvers import Control, Limits
 from mercer.solvers.rows import Bias, LinearProblem, LinearRows, LinearSolution, solve_each
 
@@ -188,7 +189,7 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         if not (isinstance(self.dual, str) and self.dual == "auto"):
             check_flag("dual", self.dual)
 
-    def _solve(self, problems: Sequence[LinearProblem], control: Control) -> LinearSolutions:
+    def _solve(self, problems: Sequence[Any], control: Control) -> LinearSolutions:
         """Solve the problems, one for each output; `max_seconds` is for all of them together."""
         starts = self._starts(problems)
         return LinearSolutions(
@@ -208,10 +209,15 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         fits = len(last) == len(problems) and last[0].w.shape == shape and len(last[0].beta) == first.rows.n
         return last if fits else [None] * len(problems)
 
-    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
+    def _store(
+        self,
+        problems: Sequence[Any],
+        solutions: LinearSolutions,
+        table: LinearTable,
+    ) -> None:
         """Store the trained machines in scikit-learn's attributes."""
-        parts = [problem.split(one.w) for problem, one in zip(problems, solutions, strict=True)]
-        normals, biases = np.array([normal for normal, _ in parts]), np.array([bias for _, bias in parts])
+        parts: list[Any] = [problem.split(one.w) for problem, one in zip(problems, solutions, strict=True)]
+        normals, biases = np.vstack([normal for normal, _ in parts]), np.hstack([bias for _, bias in parts])
         self._hold(normals, biases, solutions, problems[0].rows, table)
 
     def _hold(
@@ -233,8 +239,10 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         check_is_fitted(self, "coef_")
         return self._solutions[0] if len(self._solutions) == 1 else self._solutions
 
-    def _duals(self) -> FloatArray:
-        """Return the dual coefficients of the rows of positive weight, (n_outputs, n)."""
+    def _duals(self) -> FloatArray | None:
+        """Return the dual coefficients of the rows of positive weight, (n_outputs, n); None if none are held."""
+        if isinstance(self._solutions[0].beta, DualsOfWeights):
+            return None
         rows = self._used_rows
         duals = [np.asarray(one.beta[:])[rows] for one in self._solutions]
         if duals[0].ndim > 1:  # a joint machine, of which the second of two classes determines the first

@@ -222,7 +222,7 @@ class LinearSVR(Regressor, FitsFiles):
         """Return the only problem."""
         return [spec.problem(rows)]
 
-    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
+    def _store(self, problems: Sequence[Any], solutions: LinearSolutions, table: LinearTable) -> None:
         super()._store(problems, solutions, table)
         self.coef_ = self.coef_[0]
 

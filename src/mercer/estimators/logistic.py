@@ -21,6 +21,8 @@ from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByLikelihood
+from mercer.gram.rows.placed_rows import PlacedRows
+from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers import Control, Progress
 from mercer.solvers.rows import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve, solve_one
 from mercer.specs import ForLogisticRegression
@@ -223,8 +225,9 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             _refuse_many_columns(table.values.shape[1])
             codes = labels.codes.astype(np.float64)
             rows = table.rows(codes, labels.sample_weight)
-            if labels.classes.size > 2 and self.multi_class != "ovr" and isinstance(rows, TableRows):
-                self._train_jointly(replace(spec, joint=True), rows, labels, table, control)
+            spec = self._spec_for(spec, labels)
+            if spec.joint and isinstance(rows, TableRows):
+                self._train_jointly(spec, rows, labels, table, control)
             else:
                 self._train_each(spec, rows, labels, table, control)
             self.classes_, self.class_weight_, self._used_rows = labels.classes, labels.class_weight, labels.rows
@@ -239,7 +242,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         start = self._starts([problem])[0]
         solution = solve_one(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         self.spec_ = spec
-        self._hold(*problem.split(solution.w), LinearSolutions([solution]), rows, table)
+        self._store([problem], LinearSolutions([solution]), table)
 
     def _train_each(
         self, spec: ForLogisticRegression, rows: LinearRows, labels: Labels, table: LinearTable, control: Control
@@ -307,17 +310,34 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             return np.inf, 0.0
         return C, named
 
-    def _problems(self, spec: ForLogisticRegression, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
-        """Return one problem for two classes, otherwise one for each class against the rest."""
+    def _spec_for(self, spec: ForLogisticRegression, labels: Labels | None) -> ForLogisticRegression:
+        """Return the specification for these classes: several have one problem, but for one against the rest."""
+        is_joint = labels is not None and labels.classes.size > 2 and self.multi_class != "ovr"
+        return replace(spec, joint=True) if is_joint else spec
+
+    def _problems(
+        self, spec: ForLogisticRegression, rows: LinearRows, labels: Labels | None
+    ) -> list[LinearProblem] | list[SoftmaxProblem]:
+        """Return one problem for two classes and for the softmax loss, otherwise one for each class against the rest.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the rows are not in memory, and what is asked for needs them there.
+        """
         assert labels is not None
         n_classes = labels.classes.size
-        if n_classes > 2 and self.multi_class != "ovr":
-            raise InvalidParameterError(
-                'more than two classes in files, with workers or on a device need multi_class="ovr", got '
-                f"{self.multi_class!r}: the softmax loss needs the rows in memory, on the host, by `fit` on arrays."
-            )
         if np.isinf(spec.C):
             raise InvalidParameterError("C must be finite if the rows are in a file, got inf.")
+        if spec.joint:
+            is_on_device = rows.is_elsewhere and not isinstance(rows, PlacedRows)
+            if is_on_device or spec.l1_ratio:
+                what = "rows on a device" if is_on_device else f"the l1 norm (l1_ratio={spec.l1_ratio:g}) of such rows"
+                raise InvalidParameterError(
+                    f'more than two classes of {what} need multi_class="ovr", got {self.multi_class!r}: the softmax '
+                    "loss then needs the rows in memory, on the host, by `fit` on arrays."
+                )
+            return [spec.softmax_problem(rows, n_classes, labels.class_weight)]
         positive = (1,) if n_classes == 2 else range(n_classes)
         return [spec.problem(rows, number, labels.class_weight) for number in positive]
 

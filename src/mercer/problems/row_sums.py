@@ -44,7 +44,7 @@ class SumsOverRows:
             only if they are numbers of the rows, at the positions of the part.
         *arguments
         check : callable, optional
-            Called while workers work; raises to stop waiting for them.
+            Called while workers work, and before each block that is read here; raises to stop.
         reads_table : bool
             Whether it needs the tables of the blocks; a file need not read them otherwise.
         """
@@ -52,6 +52,8 @@ class SumsOverRows:
             return self.rows.total(partial(_of_block, self, of_part, arguments), check)
         sums = None
         for part in self.parts() if reads_table else self.row_parts():
+            if check is not None:
+                check()
             sums = join(sums, of_part(part, *arguments))
         return sums
 

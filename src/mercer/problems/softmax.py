@@ -51,6 +51,41 @@ class SoftmaxProblem(JointLinearProblem):
         return counted
 
 
+@dataclass(frozen=True, eq=False)
+class DualsOfWeights:
+    """The dual coefficients that belong to the weights of a point: they are computed where the rows are, and not held.
+
+    With free biases, the shares of the rows are mixed with those of `mixture`, as by :func:`balanced`.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    share : float
+        Of `mixture`, from 0 to 1.
+    mixture : ndarray of shape (n_classes,)
+        Shares of the classes, the same for all rows.
+    """
+
+    n: int
+    share: float
+    mixture: FloatArray
+
+    def of_rows(self, z: FloatArray, codes: IndexArray, charges: FloatArray) -> FloatArray:
+        """Return the coefficients of rows with the decision values z, (m, K)."""
+        beta = beta_of(shares_of(z, codes)[0], codes, charges)
+        return mixed(beta, codes, charges, self.share, self.mixture) if self.share else beta
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, at: Any, /) -> FloatArray:
+        raise TypeError("the dual coefficients of this machine are with its rows, which are not in memory")
+
+    def __setitem__(self, at: Any, values: FloatArray, /) -> None:
+        raise TypeError("dual coefficients that belong to weights cannot be set")
+
+
 class SoftmaxTerms(NamedTuple):
     """Loss of each row, its entropy at a dual point, the sum of beta z, and the share of the other classes, (m,)."""
 
@@ -131,14 +166,23 @@ def balanced(beta: FloatArray, codes: IndexArray, charges: FloatArray) -> FloatA
     The shares p of the rows become (1 - t) p + t q with the same q for all rows, which has the missing sums; t is the
     least number for which q is not negative.
     """
-    totals = np.bincount(codes, charges, minlength=beta.shape[1])
-    missing, mass = beta.sum(axis=0), float(charges.sum())
+    totals = np.bincount(codes, charges, minlength=beta.shape[1]).astype(np.float64)
+    t, q = balancing(beta.sum(axis=0), totals, float(charges.sum()))
+    return mixed(beta, codes, charges, t, q) if t else beta
+
+
+def balancing(missing: FloatArray, totals: FloatArray, mass: float) -> tuple[float, FloatArray]:
+    """Return t and q of :func:`balanced`, by sums over the rows: coefficients and charges by class, and all charges."""
     missing = missing - totals / mass * missing.sum() if mass else missing
     ratio = float(np.divide(-missing, totals, out=np.zeros_like(totals), where=totals > 0.0).max(initial=0.0))
     if not ratio > 0.0:
-        return beta
+        return 0.0, np.zeros_like(totals)
     t = min(1.0, ratio / (1.0 + ratio))
-    q = np.maximum(0.0, totals + (1.0 - t) / t * missing) / mass
-    balanced_beta = np.zeros_like(beta)
-    balanced_beta[np.arange(codes.size), codes] = charges
-    return (1.0 - t) * beta + t * (balanced_beta - charges[:, None] * q)
+    return t, np.maximum(0.0, totals + (1.0 - t) / t * missing) / mass
+
+
+def mixed(beta: FloatArray, codes: IndexArray, charges: FloatArray, t: float, q: FloatArray) -> FloatArray:
+    """Return the coefficients whose shares are (1 - t) p + t q, p being the shares of `beta`."""
+    of_mixture = np.zeros_like(beta)
+    of_mixture[np.arange(codes.size), codes] = charges
+    return (1.0 - t) * beta + t * (of_mixture - charges[:, None] * q)

@@ -158,6 +158,7 @@ def fit_file(
         about["target"] = [quantity.centre, quantity.scale]
         about["class_weight"] = None if labels is None else labels.class_weight.tolist()
         if isinstance(machine, FitsFiles):
+            spec = machine._spec_for(spec, labels)
             problems = machine._problems(spec, rows, labels)
             checkpoints = Checkpoints(blocks.folder, about, rows)
             solutions = _solve_on_file(machine, problems, reports.following(control), checkpoints, budget.solver)

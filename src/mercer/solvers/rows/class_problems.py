@@ -40,7 +40,7 @@ _NUMBERS_PER_ROW = 8  # of a solver, at most
 
 
 def solve_each(
-    problems: Sequence[LinearProblem],
+    problems: Sequence[Any],
     control: Control,
     *,
     starts: Sequence[WarmStart | None] | None = None,
@@ -51,7 +51,7 @@ def solve_each(
 
     Parameters
     ----------
-    problems : sequence of LinearProblem
+    problems : sequence of LinearProblem, or of one SoftmaxProblem
     control : Control
         `max_seconds` is for all problems together, and `max_iter` for each.
     starts : sequence of WarmStart or None, optional
@@ -72,12 +72,9 @@ def solve_each(
     each on all threads.
     """
     given = [None] * len(problems) if starts is None else list(starts)
-    first, checkpoint = problems[0], control.checkpoint
-    share = 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
-    is_wide = has_many_columns(first) or descends_first(first, share)
-    together = is_wide and np.isfinite(first.C) and isinstance(first.rows, TableRows) and can_descend(first)
+    checkpoint = control.checkpoint
     with control.interruption:
-        if len(problems) > 1 and together:
+        if len(problems) > 1 and _descend_together(problems):
             given = [
                 _start_of(checkpoint, k, one, start) for k, (one, start) in enumerate(zip(problems, given, strict=True))
             ]
@@ -95,6 +92,13 @@ def solve_each(
             return solve_one(problem, left, number, start=start, memory_limit=memory_limit, n_jobs=n_jobs)
 
         return in_turns(problems, control, train)
+
+
+def _descend_together(problems: Sequence[LinearProblem]) -> bool:
+    """Whether problems are solved together, by coordinate descent."""
+    first, share = problems[0], 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
+    is_wide = has_many_columns(first) or descends_first(first, share)
+    return is_wide and np.isfinite(first.C) and isinstance(first.rows, TableRows) and can_descend(first)
 
 
 def _solve_together(
@@ -189,7 +193,7 @@ def _saved(
         yield step
 
 
-def small_sample(problem: LinearProblem, memory_limit: int | None) -> TableRows | None:
+def small_sample(problem: LinearProblem | SoftmaxProblem, memory_limit: int | None) -> TableRows | None:
     """Return rows whose solution is a start that saves steps over all rows; None if these are few."""
     rows, q = problem.rows, problem.n_columns
     size = max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN * q)

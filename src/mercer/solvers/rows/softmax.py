@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +13,18 @@ from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSo
 from mercer.certificates.smooth import Evaluation
 from mercer.certificates.softmax import SoftmaxEvidence
 from mercer.certificates.solution import TraceRow
+from mercer.cluster import ClusterError
 from mercer.gram.rows.sweeps import transposed_times
 from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
-from mercer.problems.softmax import SoftmaxProblem
+from mercer.problems.softmax import DualsOfWeights, SoftmaxProblem
 from mercer.solvers import Control
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.certified import gap_monitor, gap_tolerance, until_certified
 from mercer.solvers.rows.maximum_likelihood import LikelihoodNewton
 from mercer.solvers.rows.softmax_lasso import SoftmaxLasso
 from mercer.solvers.rows.softmax_newton import SoftmaxNewton, least_bytes
+from mercer.solvers.rows.softmax_sums import SoftmaxSums
 
 _FAR = 1e-4  # share of a column's mean square that is spread, below which the mean is subtracted
 _REASON = "The classes have one problem together, and the loss is smooth: Newton's method."
@@ -41,7 +44,7 @@ def solve_softmax(
     Parameters
     ----------
     problem : SoftmaxProblem
-        Its rows must be in memory.
+        With the l2 penalty, its rows may be in a file or with workers.
     control, start, memory_limit, n_jobs, after_step
         See :func:`mercer.solvers.rows.solve`.
 
@@ -56,7 +59,13 @@ def solve_softmax(
         If the numbers of the rows and columns need more than `memory_limit`.
     """
     tol, monitor = gap_tolerance(control), gap_monitor(control)
-    needed = least_bytes(problem)
+    is_here = isinstance(problem.rows, TableRows)
+    if not is_here and (problem.l1_ratio or not problem.is_penalised):
+        raise ValueError(
+            "the softmax loss with an l1 norm, or with C = inf, needs the rows in memory: set l1_ratio=0 and a finite "
+            'C, or multi_class="ovr".'
+        )
+    needed = least_bytes(problem) if is_here else 0
     if memory_limit and needed > memory_limit:
         raise MemoryError(
             f"the solver needs {needed:,} bytes for the numbers of {problem.rows.n:,} rows, {problem.n_columns:,} "
@@ -65,13 +74,13 @@ def solve_softmax(
         )
     with blas_threads(problem.rows.n * problem.n_columns * problem.n_classes), control.interruption:
         check = monitor.raise_if_stopped
-        shifted, first = shifted_columns(problem, memory_limit), None if start is None else start.w
+        shifted, first = shifted_columns(problem, memory_limit) if is_here else None, None if start is None else start.w
         shifted_problem, centre = (problem, None) if shifted is None else shifted
         if first is not None and centre is not None:
             first = np.vstack([first[:-1], first[-1] + centre @ first[:-1]])
-        kind = SoftmaxLasso if problem.l1_ratio else SoftmaxNewton
+        kind: type[SoftmaxNewton] | type[SoftmaxSums] = SoftmaxLasso if problem.l1_ratio else SoftmaxNewton
         kind = kind if problem.is_penalised else LikelihoodNewton
-        solver = kind(shifted_problem, first, check, memory_limit or None, n_jobs)
+        solver = (kind if is_here else SoftmaxSums)(shifted_problem, first, check, memory_limit or None, n_jobs)
         trace: list[TraceRow] = []
 
         def point() -> LinearPoint:
@@ -85,14 +94,19 @@ def solve_softmax(
 
         def evaluate() -> tuple[SoftmaxEvidence, Evaluation]:
             last = point()
-            evidence = SoftmaxEvidence(problem, last.w, np.asarray(last.beta))
+            beta: Any = last.beta if isinstance(last.beta, DualsOfWeights) else np.asarray(last.beta)
+            evidence = SoftmaxEvidence(problem, last.w, beta)
             return evidence, evidence.evaluate()
 
         def steps(tol: float) -> Iterator[Step]:
-            for step in solver.steps(tol):
-                if after_step is not None:
-                    after_step(point)
-                yield step
+            try:
+                for step in solver.steps(tol):
+                    if after_step is not None:
+                        after_step(point)
+                    yield step
+            except ClusterError as error:
+                error.weights, error.n_iter = solver.w, solver.n_iter
+                raise
 
         reached = until_certified(solver, steps, monitor, trace, evaluate)
     run = LinearRun(solver.n_iter, monitor.seconds, trace, solver.name, _REASON, solver.memory_bytes)

@@ -12,7 +12,8 @@ import numpy as np
 from mercer.certificates.linear_solution import LinearPoint
 from mercer.data.files import DamagedFileError, State, check_arrays, read_checked, read_slices
 from mercer.gram.rows.placed_rows import PlacedNumbers
-from mercer.gram.rows.table_rows import LinearRows, RowNumbers, ZeroNumbers
+from mercer.gram.rows.table_rows import LinearRows, RowNumbers, TableRows, ZeroNumbers
+from mercer.problems.softmax import DualsOfWeights
 
 _STEP = 1 << 17  # numbers of rows that are written at a time
 
@@ -20,10 +21,10 @@ _STEP = 1 << 17  # numbers of rows that are written at a time
 def state_of(point: LinearPoint, n_rows: int, key: str = "") -> State:
     """Return a point as a header and arrays; `key` is for :func:`read_point`.
 
-    Dual coefficients that are with workers are not written: a solver finds them again from the weights.
+    Dual coefficients that are with workers, or belong to the weights, are not written: a solver finds them again.
     """
     beta: Any
-    if isinstance(point.beta, PlacedNumbers | ZeroNumbers):
+    if isinstance(point.beta, PlacedNumbers | ZeroNumbers | DualsOfWeights):
         beta = np.zeros(0)
     elif isinstance(point.beta, np.ndarray) and point.beta.ndim == 2:  # of several classes together
         beta = np.asarray(point.beta, dtype=np.float64)
@@ -58,7 +59,8 @@ def read_point(path: Path, rows: LinearRows, key: str = "") -> LinearPoint:
     if factor is not None and not 0.0 < factor < math.inf:
         raise DamagedFileError("its factor is invalid")
     if not has_beta:
-        return LinearPoint(w, np.zeros((rows.n, *together)) if together else ZeroNumbers(rows.n), C, factor)
+        is_here = isinstance(rows, TableRows)
+        return LinearPoint(w, np.zeros((rows.n, *together)) if together and is_here else ZeroNumbers(rows.n), C, factor)
     if together:
         _, arrays = read_checked(path, ("beta",))
         if not np.isfinite(arrays["beta"]).all():

@@ -135,7 +135,8 @@ def _machine(name: str, options: dict[str, Any]) -> Any:
     if name in IN_PASSES:
         return MACHINES[name].made(options | {"gamma": number_or_rule(options["gamma"])}, None)
     gap = options["tol"] if options["tol_gap"] is None else options["tol_gap"]
-    return MACHINES[name].made(options | {"multi_class": "ovr", "tol": None, "tol_gap": gap}, None)
+    scheme = "joint" if options["multi_class"] == "joint" else "ovr"
+    return MACHINES[name].made(options | {"multi_class": scheme, "tol": None, "tol_gap": gap}, None)
 
 
 def _fit(estimator: Any, tables: tuple[str, ...], about_file: dict[str, Any]) -> None:
@@ -171,8 +172,13 @@ def _refuse_other_options(machine: str | None, cache: str | None, *, linear: boo
         if parameter.name not in options and is_given(context, parameter.name or ""):
             advice = _INSTEAD.get(parameter.name or "", "leave one of the two out").format(flag=flag)
             raise click.UsageError(f"{parameter.opts[-1]} means nothing with {flag}: {advice}", context)
-    if linear and is_given(context, "multi_class") and context.params["multi_class"] != "ovr":
-        raise click.UsageError("--linear trains several classes by --multi-class ovr: each against the rest", context)
+    schemes = ("ovr", "joint") if machine == "linear-logistic" else ("ovr",)
+    if linear and is_given(context, "multi_class") and context.params["multi_class"] not in schemes:
+        raise click.UsageError(
+            "--linear trains several classes by --multi-class ovr, each against the rest; --machine linear-logistic "
+            "also by joint, the softmax loss",
+            context,
+        )
     if not linear and context.params["multi_class"] == "joint":
         raise click.UsageError("--multi-class joint needs its rows in memory: leave --memory out", context)
     way = context.params["approximation"]

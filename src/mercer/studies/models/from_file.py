@@ -92,7 +92,9 @@ def _normals_of(
     """Return the normal vectors of a linear machine, and its parts."""
     normals = np.atleast_2d(machine._dense_coef()) / quantity.scale
     biases = np.broadcast_to(quantity.scaled(np.asarray(machine.intercept_, dtype=np.float64)), len(normals))
-    certificates = machine.certificate_.parts or (machine.certificate_,)
+    certificates: tuple[Any, ...] = tuple(machine.certificate_.parts) or (machine.certificate_,)
+    if machine.spec_.is_whole:  # the first output has the claim of all
+        certificates = (certificates[0], *[None] * (len(normals) - 1))
     parts = tuple(
         Part(np.array([number]), np.ones(1), float(bias), None, certificate, duals=np.zeros(0))
         for number, (bias, certificate) in enumerate(zip(biases, certificates, strict=True))

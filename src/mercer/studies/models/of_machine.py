@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import is_regressor
 
 from mercer.data import CSR, Data, Table, Vectors, as_data, target_column
-from mercer.estimators import SVDD, OneClassSVM
+from mercer.estimators import SVDD, LogisticRegression, OneClassSVM
 from mercer.studies.models.assembling import (
     Dual,
     as_it_was_fitted,
@@ -123,4 +123,6 @@ def _n_rows(machine: Any, state: Any) -> int:
         return int(state.duals.shape[1])
     if state.rows is not None:
         return int(state.rows[-1]) + 1
+    if isinstance(machine, LogisticRegression):  # on rows that are elsewhere
+        return len(machine._solutions[0].beta)
     return len(getattr(machine, "machine_", machine).loo_decision_)
