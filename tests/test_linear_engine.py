@@ -18,6 +18,7 @@ from mercer.certificates.linear import LinearEvidence, _steepest
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
 from mercer.gram.rows.table_rows import RowNumbers
+from mercer.problems.smooth_terms import LossTerms
 from mercer.solvers.control import Control
 from mercer.solvers.rows import (
     Bias,
@@ -35,6 +36,7 @@ from mercer.solvers.rows import (
     solve,
     solve_each,
 )
+from mercer.solvers.rows.curvature import GramCurvature
 from mercer.solvers.rows.interior_point import InteriorPoint
 from mercer.solvers.rows.time_shares import in_turns
 
@@ -265,6 +267,48 @@ def test_without_the_matrix_of_second_derivatives(loss: LinearLoss, bias: Bias) 
     assert wide.peak_memory_bytes <= limit < full.peak_memory_bytes
     assert wide.certificate.status == "optimal"
     assert wide.certificate.primal == pytest.approx(full.certificate.primal, rel=2e-8)
+
+
+@pytest.mark.parametrize("l1_ratio", RATIOS)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_wide_tables_have_the_optimum_of_narrow_ones(
+    loss: LinearLoss, l1_ratio: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = problem_of(loss, l1_ratio=l1_ratio, n=600, p=20, weighted=True)
+    narrow = solve(problem, control())
+    monkeypatch.setattr("mercer.solvers.rows.curvature.MOST_PASS_COLUMNS", 10)
+    monkeypatch.setattr("mercer.solvers.rows.curvature._PRODUCTS", 50.0 * problem.n_columns**2)  # 50 rows at a time
+    wide = solve(problem, control())
+    assert wide.certificate.status == "optimal"
+    assert wide.certificate.primal == pytest.approx(narrow.certificate.primal, rel=2e-8)
+    assert wide.n_iter <= narrow.n_iter + 5
+
+
+def test_the_matrix_of_a_wide_table_is_right_after_updates_and_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(SquaredHinge(), n=900, p=300)
+    monkeypatch.setattr("mercer.solvers.rows.curvature._PRODUCTS", 40.0 * problem.n_columns**2)
+    curvature = GramCurvature(problem, LossTerms(problem.loss), np.ones(problem.n_columns), 1)
+    assert curvature.is_wide
+    (part,) = problem.parts()
+    X, z = np.column_stack([part.block.table, np.full(900, problem.constant)]), problem.rows.numbers()
+    calls = iter(range(1_000))
+
+    def stop() -> None:
+        if next(calls) == 28:  # all decision values are computed, and not all rows are added
+            raise KeyboardInterrupt
+
+    for number in range(4):
+        w = np.random.default_rng(number).normal(size=problem.n_columns) * 0.1
+        if number == 2:
+            with pytest.raises(KeyboardInterrupt):
+                curvature.sweep(np.zeros_like(w), z, stop)
+        sums = curvature.sweep(w, z, lambda: None)
+        values = curvature.terms.values(part, X @ w)
+        assert np.allclose(curvature.gram, (X.T * values.curvature) @ X, rtol=1e-9, atol=1e-9 * curvature.gram.max())
+        assert np.allclose(sums.pull, X.T @ values.beta, rtol=1e-9, atol=1e-9)
+        step = problem.rows.numbers()
+        curvature.multiply(w, step, lambda: None)
+        assert np.allclose(step, X @ w)
 
 
 def test_numbers_of_rows_that_do_not_fit_are_an_error() -> None:

@@ -13,7 +13,8 @@ from mercer.gram import n_threads
 from mercer.gram.rows.sweeps import contiguous, native_table
 from mercer.kernels.instruction_set import select_isa
 
-_MOST_COLUMNS = 256  # including that of the constant
+MOST_PASS_COLUMNS = 256
+"""Columns of a table that :func:`newton_pass` takes, at most, including that of the constant."""
 
 
 class PassSums(NamedTuple):
@@ -38,8 +39,8 @@ class PassSums(NamedTuple):
 
 
 def can_pass(table: Any, constant: float) -> bool:
-    """Whether :func:`newton_pass` takes the table: it is dense and has at most 256 columns."""
-    return isinstance(table, np.ndarray) and table.shape[1] + (constant != 0.0) <= _MOST_COLUMNS
+    """Whether :func:`newton_pass` takes the table: it is dense and has at most `MOST_PASS_COLUMNS` columns."""
+    return isinstance(table, np.ndarray) and table.shape[1] + (constant != 0.0) <= MOST_PASS_COLUMNS
 
 
 def newton_pass(

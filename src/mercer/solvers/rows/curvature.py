@@ -11,9 +11,9 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.gram.factorisation import Check, no_check
-from mercer.gram.rows.newton_pass import can_pass, newton_pass
+from mercer.gram.rows.newton_pass import MOST_PASS_COLUMNS, can_pass, newton_pass
 from mercer.gram.rows.row_terms import TermValues
-from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_times
+from mercer.gram.rows.sweeps import add_gram, collect, column_squares, times, transposed_times
 from mercer.gram.rows.table_rows import Block, RowNumbers
 from mercer.problems.linear import LinearProblem, Part
 from mercer.problems.smooth_terms import ProximalTerms, SmoothTerms
@@ -101,16 +101,38 @@ class Curvature(ABC):
         """Return the pieces of a block between which limits are checked."""
         yield part
 
+    def sums_of(self, part: Part, w: FloatArray | None, z: RowNumbers) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of a block, chunk by chunk; see :meth:`sweep`."""
+        pull, numbers = np.zeros(self.problem.n_columns), np.zeros(4)
+        for chunk in self.chunks(part):
+            self.check()
+            chunk_sums, sums = self.see(chunk, w, z)
+            pull += chunk_sums
+            numbers += sums
+        return pull, numbers
+
     def see(
         self, part: Part, w: FloatArray | None, z: RowNumbers
     ) -> tuple[FloatArray, tuple[float, float, float, float]]:
-        """Return the sums of a block; see :meth:`sweep`."""
+        """Return the sums of a chunk; see :meth:`sweep`."""
         at = part.block.at
         if w is not None:
             z[at] = times(part.block.table, self.problem.constant, w, self.n_jobs)
         values = self.terms.values(part, z[at], self.n_jobs)
         squares = float(values.beta @ values.beta)
         return self.collect(part, values), (values.total, values.loss, values.excess, squares)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a sweep costs much more than the decision values, because it updates a matrix of many columns."""
+        return False
+
+    def multiply(self, w: FloatArray, z: RowNumbers, check: Callable[[], None]) -> None:
+        """Write the products of the rows, which are in memory, with `w` to `z`."""
+        for part in self.problem.parts():
+            for chunk in self.chunks(part):
+                check()
+                z[chunk.block.at] = times(chunk.block.table, self.problem.constant, w, self.n_jobs)
 
     @abstractmethod
     def begin(self) -> None:
@@ -144,13 +166,7 @@ def _sweep_part(
     part: Part, curvature: Curvature, w: FloatArray | None, z: RowNumbers
 ) -> tuple[FloatArray, FloatArray, Any]:
     """Return the sums of a block; see :meth:`Curvature.sweep`."""
-    pull, numbers = np.zeros(curvature.problem.n_columns), np.zeros(4)
-    for chunk in curvature.chunks(part):
-        curvature.check()
-        chunk_sums, sums = curvature.see(chunk, w, z)
-        pull += chunk_sums
-        numbers += sums
-    return pull, numbers, curvature.hand_over()
+    return *curvature.sums_of(part, w, z), curvature.hand_over()
 
 
 CurvatureOf = Callable[[LinearProblem, SmoothTerms, FloatArray, int | None], Curvature]
@@ -250,7 +266,7 @@ class GramCurvature(Curvature):
         """Return the sums of a block, in one native pass if it is dense."""
         table, constant, at = part.block.table, self.problem.constant, part.block.at
         bends = isinstance(self.terms, ProximalTerms) and self.terms.bend
-        if bends or not can_pass(table, constant):
+        if bends or self.is_wide or not can_pass(table, constant):
             return super().see(part, w, z)
         m, pull = table.shape[0], np.empty(self.problem.n_columns)
         values = _place(z, at, m, is_read=w is None)
@@ -276,8 +292,45 @@ class GramCurvature(Curvature):
         self.moved += sums.change
         return pull, (sums.total, sums.loss, sums.excess, sums.squares)
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether rows are in memory, dense, and too wide for one native pass."""
+        rows = self.problem.rows
+        is_in_memory = rows.keeps_blocks and not rows.is_elsewhere
+        return is_in_memory and not rows.is_sparse and self.problem.n_columns > MOST_PASS_COLUMNS
+
+    def sums_of(self, part: Part, w: FloatArray | None, z: RowNumbers) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of a block.
+
+        Adding rows to a wide matrix costs as much as some hundred of them before the first: the rows of all chunks are
+        added together.
+        """
+        if not self.is_wide:
+            return super().sums_of(part, w, z)
+        self._waiting = []
+        try:
+            sums = super().sums_of(part, w, z)
+            self._add(part, np.concatenate(self._waiting))
+        except BaseException:
+            self.moved = np.inf  # some changes are not in the matrix: the next sweep computes it from scratch
+            raise
+        finally:
+            self._waiting = None
+        return sums
+
+    def _add(self, part: Part, weights: FloatArray) -> None:
+        """Add the rows of a block with their weights, in pieces that take about 0.1 s."""
+        table, rows = part.block.table, np.flatnonzero(weights)
+        height = max(1, int(_PRODUCTS / self.problem.n_columns**2))
+        for first in range(0, rows.size, height):
+            self.check()
+            chunk = slice(rows[first], rows[min(first + height, rows.size) - 1] + 1)
+            add_gram(table[chunk], self.problem.constant, weights[chunk], self.scales, self.gram, self.n_jobs)
+
+    _waiting: list[FloatArray] | None = None  # the changes of the chunks of a block, which are added together
+
     def collect(self, part: Part, values: TermValues) -> FloatArray:
-        """Add a block, or its changes."""
+        """Add a chunk, or its changes."""
         curvature = change = values.curvature
         if self.previous is not None:
             if not self.is_fresh:
@@ -285,8 +338,11 @@ class GramCurvature(Curvature):
             self.previous[part.block.at] = curvature
         self.now += float(curvature.sum())
         self.moved += float(np.abs(change).sum())
-        about = part.block.table, self.problem.constant, values.beta, change
-        return collect(*about, self.scales, self.gram, self.n_jobs)
+        table, constant = part.block.table, self.problem.constant
+        if self._waiting is not None:
+            self._waiting.append(change)
+            return transposed_times(table, constant, values.beta, self.n_jobs)
+        return collect(table, constant, values.beta, change, self.scales, self.gram, self.n_jobs)
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
         """Solve by Cholesky factorisation, or with the l1 penalty by the feature-sign method."""
@@ -345,7 +401,7 @@ def _place(numbers: RowNumbers, at: slice, m: int, *, is_read: bool) -> FloatArr
 
 def gram_bytes(problem: LinearProblem) -> int:
     """Return the bytes of :class:`GramCurvature`, with copies of the matrix for its factorisation."""
-    return 8 * (4 * problem.n_columns**2 + (0 if problem.rows.limits_numbers else problem.rows.n))
+    return 8 * (4 * problem.n_columns**2 + (0 if problem.rows.limits_numbers else 2 * problem.rows.n))
 
 
 class SweptCurvature(Curvature):

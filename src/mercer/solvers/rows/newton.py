@@ -108,7 +108,9 @@ def newton(
     Notes
     -----
     A step costs a sweep over the table at its full length. If the slope there is not small, a line search reads the
-    numbers of the rows, and another sweep finds the gradient and the second derivatives.
+    numbers of the rows, and another sweep finds the gradient and the second derivatives. If a sweep updates a wide
+    matrix (`Curvature.is_wide`), the products of the rows with the step come first, and there is one sweep, at the end
+    of the step.
     """
     problem, terms = curvature.problem, curvature.terms
     step: RowNumbers = problem.rows.numbers()
@@ -129,14 +131,20 @@ def newton(
         line = _Line(problem, terms, point, step, curvature.direction(point.w, pull, anchor), pull, anchor, check)
         if not line.slope < 0.0:
             return
-        sweep = curvature.sweep(point.w + line.direction, step, check)
-        slope = line.full_slope(sweep.pull)
-        if abs(slope) <= FULL * -line.slope:
+        if curvature.is_wide:
+            curvature.multiply(line.direction, step, check)
+            full = line.slope_at_end()
+        else:
+            sweep = curvature.sweep(point.w + line.direction, step, check)
+            full = line.full_slope(sweep.pull)
+        is_full = abs(full) <= FULL * -line.slope
+        if is_full and not curvature.is_wide:
             point.w = point.w + line.direction
             point.z, step = step, point.z
         else:
-            problem.each(_add, step, -1.0, point.z, reads_table=False)
-            length = line.search(slope)
+            if not curvature.is_wide:
+                problem.each(_add, step, -1.0, point.z, reads_table=False)
+            length = 1.0 if is_full else line.search(full)
             if length == 0.0:
                 return
             line.go(length)
@@ -264,6 +272,11 @@ class _Line:
         left, right, _ = self._penalty(1.0)
         slope = float(pull @ self.direction)
         return min(max(0.0, left - slope), right - slope)
+
+    def slope_at_end(self) -> float:
+        """Return the slope at length 1 by the numbers of the rows."""
+        (trial,) = self._at(np.ones(1))
+        return trial.slope
 
     def search(self, full: float) -> float:
         """Return the length of the step at which the slope is about 0; 0 if no length descends.
