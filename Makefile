@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test-fast test test-lowest check counts test-slow bench bench-search bench-loo bench-linear bench-shapes bench-scale bench-structured bench-full docs asan tsan generic wheel dev format clean
+.PHONY: demo test-fast test test-arrays test-lowest check counts test-slow bench bench-search bench-loo bench-linear bench-shapes bench-scale bench-structured bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 ifndef AT_ONCE
 .NOTPARALLEL: # two installations into one environment would disturb each other
@@ -42,6 +42,11 @@ test-lowest: .venv-lowest/.mercer .venv-lowest/.tests
 
 test-slow: $(VENV)/.mercer $(VENV)/.tests
 	$(BIN)/python -m pytest -m slow
+
+# Arrays on a device, with torch, whose tensors on the CPU count as being on one. TORCH says where pip finds it.
+TORCH ?= --index-url https://download.pytorch.org/whl/cpu
+test-arrays: .venv-torch/.mercer .venv-torch/.tests .venv-torch/.torch
+	OMP_NUM_THREADS=1 $(call IN_PARALLEL,.venv-torch/bin) $(addprefix tests/test_,arrays.py device_training.py device_landmarks.py)
 
 # Runs every block of the pages, then builds the site: about three minutes. A warning is an error: a link that leads
 # nowhere, a page without a place, a public name that the reference does not have.
@@ -136,7 +141,7 @@ dev: $(VENV)/.needs $(VENV)/.tests $(VENV)/.build
 	@touch $(VENV)/.mercer
 
 clean:
-	rm -rf build .venv .venv-bench .venv-asan .venv-tsan .venv-generic .venv-lowest src/mercer/*.so
+	rm -rf build .venv .venv-bench .venv-asan .venv-tsan .venv-generic .venv-lowest .venv-torch src/mercer/*.so
 
 # Environments. Each stamp stands for one thing that was installed; an environment that exists already is adopted.
 %/.pip:
@@ -191,6 +196,11 @@ IS_DEV = ls $*/lib/python*/site-packages/mercer-dev.pth >/dev/null 2>&1
 
 %/.build: pyproject.toml | %/.pip
 	@$*/bin/$(PIP) install -qq --group build
+	@touch $@
+
+%/.torch: pyproject.toml | %/.pip
+	@$*/bin/$(PIP) install -qq $(TORCH) 'torch>=2.4'
+	@$*/bin/$(PIP) install -qq 'array-api-compat>=1.10'
 	@touch $@
 
 %/.peers: benchmarks/requirements.txt | %/.pip

@@ -130,3 +130,19 @@ def test_only_landmarks_leave_the_device(monkeypatch):
     machine = SVC(approximation=FEW).fit(strict.asarray(X, device=AWAY), y)
     assert copied == [machine.support_.size]
     assert isinstance(machine.certificate_.evidence.task, Task)
+
+
+@pytest.mark.parametrize("put", PLACES)
+def test_a_map_is_fitted_where_the_array_is(put, monkeypatch):
+    monkeypatch.setattr("mercer.estimators._validation.is_on_host", lambda array: False)  # of torch's, some are
+    features = mercer.Nystroem(n_components=20, random_state=0)
+    array = put(X)
+    columns = features.fit_transform(array)
+    there, chosen = mercer.to_host(columns), features.component_indices_.copy()
+    residual, again = features.residual_trace_, mercer.to_host(features.fit(array).transform(array))
+    assert type(columns) is type(array)
+    expected = features.fit(X).transform(X)
+    np.testing.assert_array_equal(chosen, features.component_indices_)
+    for columns in (there, again):  # but for signs of the columns
+        np.testing.assert_allclose(columns @ columns.T, expected @ expected.T, atol=1e-6)
+    assert residual == pytest.approx(features.residual_trace_, rel=1e-6)

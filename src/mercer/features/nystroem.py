@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,12 +16,16 @@ from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._arrays import checked_array
 from mercer.estimators._base import HoldsKernel
-from mercer.estimators._validation import check_rows, check_square
+from mercer.estimators._device_training import checked_table
+from mercer.estimators._validation import check_rows, check_square, is_on_device
 from mercer.features.feature_map import DenseMap
 from mercer.geometry import blocks
 from mercer.geometry.landmarks import SCHEMES
 from mercer.gram import Gram
 from mercer.gram.array_kernel import ArrayKernel
+from mercer.gram.device_backend import DeviceBackend, DeviceData
+from mercer.gram.places import place_of, to_host
+from mercer.gram.rows import DeviceTable
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels.diagnosis import value_roundoff
 from mercer.kernels.kernel import finite, restored_rows
@@ -95,6 +98,9 @@ class Nystroem(HoldsKernel, DenseMap):
     of a landmark changes by no more than this. The columns may have an error of about sqrt(m u) in the direction of the
     smallest eigenvalue used.
 
+    Of an array on a device, `fit` copies the landmarks to the host, and the kernel values from which they are drawn.
+    The kernel must then be known to be positive semidefinite.
+
     `fit` and `transform` cost a kernel value and n_features_out multiplications for each row and landmark, in blocks of
     16 MiB. Randomly pivoted Cholesky costs the same again and needs 8 n n_components bytes; the full matrix is never
     formed. Its expected residual is within a small factor of the best possible one, with few more landmarks than the
@@ -150,6 +156,9 @@ class Nystroem(HoldsKernel, DenseMap):
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
 
     def _training_rows(self, X: Any) -> Data:
+        if is_on_device(X):
+            self._spec()  # raises first if the parameters are wrong
+            return DeviceData(checked_table(self, X, "no_validation").values)
         return check_rows(self, X, self._spec(), reset=True)
 
     def _new_rows(self, X: Any) -> Data:
@@ -161,17 +170,17 @@ class Nystroem(HoldsKernel, DenseMap):
         for _ in self._measured(rows):
             pass
 
-    def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray[np.floating]:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Return the columns of the training rows: the same as `fit` and then `transform`, but in one pass.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dataframe of shape (n, p)
+        X : array-like, sparse matrix or dataframe of shape (n, p), or an array on a device
         y : ignored
 
         Returns
         -------
-        ndarray of shape (n, n_components_)
+        ndarray of shape (n, n_components_), or an array on the device of X
 
         Raises
         ------
@@ -180,6 +189,8 @@ class Nystroem(HoldsKernel, DenseMap):
         """
         rows = self._training_rows(X)
         self._draw(rows)
+        if isinstance(rows, DeviceData):
+            return rows.table.place.xp.concat([block for _, block in self._measured(rows)], axis=0)
         return self._collected(rows, self._measured(rows))
 
     @property
@@ -193,7 +204,8 @@ class Nystroem(HoldsKernel, DenseMap):
         if isinstance(rows, Precomputed):
             check_square(rows.shape)
         self.kernel_ = self._spec().resolve(rows)
-        gram = Gram(self.kernel_, rows, n_jobs=self.n_jobs)
+        backend = DeviceBackend(self.kernel_, rows) if isinstance(rows, DeviceData) else None
+        gram = Gram(self.kernel_, rows, n_jobs=self.n_jobs, backend=backend)
         random = check_random_state(self.random_state)
         self.component_indices_ = SCHEMES[self.landmarks](gram, min(wanted, rows.n), random)
         among = finite(self.kernel_, gram.block(self.component_indices_, self.component_indices_))
@@ -212,11 +224,14 @@ class Nystroem(HoldsKernel, DenseMap):
 
     def _measured(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the columns of the training rows, and compute the residual at the end."""
-        residual = self.kernel_.diag(rows)
+        if isinstance(rows, DeviceData):
+            residual = DeviceBackend(self.kernel_, rows).diagonal()
+        else:
+            residual = self.kernel_.diag(rows)
         total = float(residual.sum())
         noise = self._noise**0.5 * float(np.abs(residual).max(initial=0.0))
         for part, block in self._blocks(rows):
-            residual[part] -= np.einsum("ij,ij->i", block, block)
+            residual[part] -= _square_norms(block)
             yield part, block
         self._refuted |= bool((residual < -noise).any())
         self.residual_trace_ = max(0.0, float(residual.sum()))
@@ -236,10 +251,28 @@ class Nystroem(HoldsKernel, DenseMap):
             table, self.normalization_
         )
 
-    def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
+    def _blocks(self, rows: Data) -> Iterator[tuple[slice, Any]]:
+        if isinstance(rows, DeviceData):
+            yield from self._blocks_there(rows.table)
+            return
         if isinstance(rows, Precomputed):
             rows = Precomputed(rows.values(self.component_indices_))
         for part, values in blocks(
             self.kernel_, rows, restored_rows(self.kernel_, self.components_), n_jobs=self.n_jobs
         ):
             yield part, values @ self.normalization_
+
+    def _blocks_there(self, table: DeviceTable) -> Iterator[tuple[slice, Any]]:
+        """Yield slices of the rows of a table on a device, and their columns, which are there too."""
+        kernel = ArrayKernel(self.kernel_, restored_rows(self.kernel_, self.components_), table.place)
+        by = table.place.put(self.normalization_)
+        for rows, block in table.blocks():
+            for part, values in kernel.tiles(block):
+                yield slice(rows.start + part.start, rows.start + part.stop), values @ by
+
+
+def _square_norms(block: Any) -> FloatArray:
+    """Return the sum of squares of each row of a block, on the host."""
+    if isinstance(block, np.ndarray):
+        return np.einsum("ij,ij->i", block, block)
+    return to_host(place_of(block).xp.sum(block * block, axis=1))
