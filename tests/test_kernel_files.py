@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import SVC, SVR, Landmarks, Linear, Sigmoid
+from mercer import SVC, SVR, Landmarks, Linear, OneClassSVM, Sigmoid
 from mercer.certificates.evaluation import evaluate
 from mercer.certificates.status import Status
 from mercer.data import as_data
@@ -266,6 +266,49 @@ def test_rules_of_kernels_read_all_rows():
     assert (rows.weights[first.positions] > 0.0).all()
 
 
+@pytest.mark.parametrize("nu", [0.05, 0.2])
+@pytest.mark.parametrize("weights", ["w", None])
+def test_a_one_class_machine_of_a_file_is_that_of_its_rows_in_memory(tmp_path, monkeypatch, nu, weights):
+    monkeypatch.setattr("mercer.specs.streamed_training._FIRST", 50)
+    frame = a_frame()
+    path = written(frame.drop(columns=["y", "t"]), tmp_path / "t.csv")
+    X, w = frame[FEATURES].to_numpy(), np.ones(len(frame)) if weights is None else frame["w"].to_numpy()
+    machine = OneClassSVM(nu=nu, tol=1e-6)
+    expected = clone(machine).fit(X, None, w)
+    streamed(machine, path, sample_weight=weights, drop=["w"] if weights is None else [], memory="1050kB")
+    claim = machine.certificate_
+    assert claim.status == claim.verify().status == "optimal"
+    assert int(machine._streamed.reason.split()[0]) > 1  # passes over all rows
+    assert claim.primal == pytest.approx(expected.certificate_.primal, rel=1e-7)
+    np.testing.assert_allclose(machine.score_samples(frame), expected.score_samples(X), atol=1e-4)
+    assert machine.offset_ == pytest.approx(expected.offset_, abs=1e-4)
+    assert w[machine.predict(frame) < 0].sum() <= nu * w.sum()
+    save_model(tmp_path / "m.mercer", model_of_file(machine))
+    model, table = load_model(tmp_path / "m.mercer"), read_table(path)
+    np.testing.assert_array_equal(model.predict(table), machine.predict(frame))
+    assert verify(model, table).findings == ()
+    kind, spec = model.prediction_kind, model.machine_spec
+    moved = replace(model, prediction_kind=replace(kind, offset=kind.offset + 0.01))
+    for forged in (moved, replace(model, machine_spec=replace(spec, nu=1.1 * nu))):
+        assert verify(forged, table).findings
+
+
+@pytest.mark.parametrize(
+    ("about", "fault", "error"),
+    [
+        ({"nu": 0.9}, "or lower nu", MemoryError),
+        ({"contamination": 0.1}, "set contamination=None and nu", ValueError),
+        ({"approximation": "landmarks"}, "set approximation=None", ValueError),
+    ],
+)
+def test_what_a_one_class_machine_cannot_do_with_a_file_is_refused(tmp_path, about, fault, error):
+    path = written(a_frame().drop(columns=["y", "t", "w"]), tmp_path / "t.csv")
+    with pytest.raises(error, match=fault):
+        OneClassSVM(**about).fit_file(path, memory="1MB")
+    with pytest.raises(ValueError, match=r"OneClassSVM has no target: leave target= out"):
+        OneClassSVM(**about).fit_file(path, target="a", memory="1MB")
+
+
 @pytest.mark.parametrize(
     ("about", "fault"),
     [
@@ -380,6 +423,9 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
     assert np.mean(read_table(tmp_path / "p.csv")["label"] == frame["y"]) > 0.7
     for memory in ([], ["--memory", "1MB"]):
         assert run(["verify", str(model), str(path), *memory]) == 0
+    one_class = [*fit[:2], "--machine", "one-class", "--nu", "0.1", "--drop", "y", *fit[4:], "--force"]
+    assert run(one_class) == 0
+    assert run(["verify", str(model), str(path), "--memory", "1MB"]) == 0
     capsys.readouterr()
     assert run([*fit, "--force", "--gamma", "40"]) != 0
     assert "Give --memory" in capsys.readouterr().err

@@ -66,6 +66,7 @@ class ReadsFiles:
     encoder_: TableEncoder | None
     training_file_: TrainingFile
     _task: ClassVar[Literal["classification", "regression"]]
+    _has_target: ClassVar[bool] = True
     class_weight: Any = None
 
     def _forget_file(self) -> None:
@@ -118,7 +119,7 @@ class ReadsFiles:
             A delimited file (.csv, .tsv, also compressed), a Parquet file, or svmlight. Several files with the same
             columns in the same order are one table.
         target : str, optional
-            Column of the labels or targets; svmlight needs none.
+            Column of the labels or targets; svmlight and `OneClassSVM` need none.
         memory : str or int, default="500MB"
             Memory for the fit, beside the interpreter and its libraries: text such as "500MB" or "2GiB", or a number
             of bytes, at least 1 MB.

@@ -29,9 +29,9 @@ from mercer.multiclass.coefficients import Coefficients, PairCoefficients
 from mercer.multiclass.pairs import class_pairs, place_among_others
 from mercer.multiclass.training import JOINT
 from mercer.solvers import Control
-from mercer.specs import QuadraticSpec
+from mercer.specs import ForOneClassSVM, QuadraticSpec
 from mercer.specs.streamed import MemoryRows, StreamedMachine, StreamedTask
-from mercer.specs.streamed_training import first_rows, train_streamed
+from mercer.specs.streamed_training import first_of_one_class, first_rows, train_streamed
 
 
 class FitsKernelFiles(ReadsFiles, DualMachine):
@@ -44,8 +44,9 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
 
     def _machine_spec(self) -> QuadraticSpec:
         """Check the parameters, and return the specification of the problem."""
-        asked: Any = self._asked()
-        return asked[1] if isinstance(asked, tuple) else asked
+        host: Any = self
+        spec: QuadraticSpec = host._asked_spec()
+        return spec
 
     def _forget_file(self) -> None:
         super()._forget_file()
@@ -79,8 +80,17 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
     def _check_streams(self, kernel: Kernel) -> None:
         """Refuse what needs the rows in memory."""
         name, remedy = type(self).__name__, "or raise memory= until the encoded table fits into a third of it"
-        if not math.isfinite(self.C):
+        if not math.isfinite(getattr(self, "C", 1.0)):
             raise ValueError(f"C must be finite for rows that are larger than memory, got C = inf: set a C, {remedy}.")
+        if getattr(self, "contamination", None) is not None:
+            raise ValueError(
+                f"contamination= needs the scores of all rows in memory: set contamination=None and nu, {remedy}."
+            )
+        if not self._has_target and self.approximation is not None:
+            raise ValueError(
+                f"approximation={self.approximation!r} of {name} needs the rows in memory, but the file is larger than "
+                f"memory allows: set approximation=None, {remedy}."
+            )
         if not (self.approximation in (None, Landmarks.name) or isinstance(self.approximation, Landmarks)):
             if self.approximation != AUTO:
                 way_of(self.approximation)  # which refuses what is no approximation
@@ -120,7 +130,10 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
             check_whole("n_jobs", self.n_jobs),
         )
         way = way_of(self.approximation)
-        first = sample_of_file(way, task) if isinstance(way, Landmarks) else first_rows(task)
+        if isinstance(machine_spec, ForOneClassSVM):
+            task, first = first_of_one_class(task)
+        else:
+            first = sample_of_file(way, task) if isinstance(way, Landmarks) else first_rows(task)
         task = replace(task, kernel=kernel.resolve(sampled_rows(first.data, rows)))
         if isinstance(way, Landmarks):
             self._store_landmarks(way, task, landmarks_on_file(way, task, first, control), first, labels)

@@ -17,17 +17,20 @@ from mercer.data.user_warnings import warn_user
 from mercer.estimators._approximate import ApproximatesOneMachine
 from mercer.estimators._contamination import Border, border_of, missing_below
 from mercer.estimators._device_training import host_targets
+from mercer.estimators._kernel_from_file import FitsKernelFiles
+from mercer.estimators._labels import Labels
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.estimators._validation import check_sample_weight
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
+from mercer.specs.streamed import StreamedMachine, StreamedTask
 
 _MOST_TRIES = 10  # retrainings with a larger nu, at most; the steps grow up to nu = 1, where the border can be empty
 _NEAR_ZERO = 1e-6  # times k(x, x); for smaller kernel values, different rows hardly influence each other
 _SAME = 1e-12  # times k(x, x); rows whose kernel value differs from k(x, x) by less are equal for the kernel
 
 
-class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
+class OneClassSVM(FitsKernelFiles, ApproximatesOneMachine, NoveltyDetector):
     """One-class support vector machine: a region that holds most of the data, solved exactly and certified.
 
     **Solves**, where v_i is the weight of a row,
@@ -127,6 +130,9 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
     >>> int((machine.predict(X) == -1).sum()), str(machine.certificate_.status)
     (15, 'optimal')
     """
+
+    _task = "regression"  # of which the targets are 0
+    _has_target = False
 
     def __init__(
         self,
@@ -248,6 +254,14 @@ class OneClassSVM(ApproximatesOneMachine, NoveltyDetector):
             self.intercept_ = np.array([-border.score])
         self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
         return self
+
+    def _store_streamed(self, task: StreamedTask, machine: StreamedMachine, labels: Labels | None) -> None:
+        super()._store_streamed(task, machine, labels)
+        certificate = machine.certificate
+        self.intercept_ = (
+            self.intercept_ + (certificate.kkt_violation or 0.0) + 2.0 * (certificate.decision_error or 0.0)
+        )
+        self.nu_, self.offset_ = task.spec.nu, -self.intercept_  # type: ignore[attr-defined]
 
     def _warn_if_origin_is_among_rows(self) -> bool:
         """Warn if w = 0 is the optimum, and return whether it is: then all rows score 0, and count as inside."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from mercer.gram.rows import LinearRows
 from mercer.kernels import Kernel
 from mercer.multiclass.training import make_tasks
 from mercer.problems import Problem, c_svc_each
-from mercer.specs.quadratic import ForSVC, QuadraticSpec
+from mercer.specs.quadratic import ForOneClassSVM, ForSVC, QuadraticSpec
 
 _STATE_SHARE = 0.8  # of the solver's memory: for its arrays of all rows in memory; the rest is for kernel values
 _EPS = float(np.finfo(np.float64).eps)
@@ -35,7 +35,7 @@ class StreamedTask:
     Attributes
     ----------
     spec : QuadraticSpec
-        `ForSVC` with a finite C, or `ForSVR`.
+        `ForSVC` with a finite C, `ForSVR` or `ForOneClassSVM`.
     kernel : Kernel
         A positive semidefinite kernel of numbers, with numbers for all its parameters.
     rows : LinearRows
@@ -48,6 +48,8 @@ class StreamedTask:
     solver_memory : int
         Bytes for the solver.
     n_jobs : int, optional
+    total_weight : float
+        Sum of the weights of all rows, for `ForOneClassSVM`.
     """
 
     spec: QuadraticSpec
@@ -58,6 +60,7 @@ class StreamedTask:
     memory: int
     solver_memory: int
     n_jobs: int | None = None
+    total_weight: float = 0.0
 
     @property
     def n_machines(self) -> int:
@@ -67,8 +70,18 @@ class StreamedTask:
             return 1
         return n_classes * (n_classes - 1) // 2 if self.scheme == "ovo" else n_classes
 
-    def machines(self, labels: FloatArray, weights: FloatArray) -> Iterator[tuple[IndexArray, Problem | None]]:
-        """Return, for each machine, which of some rows are its own, and their dual problem; None without a row."""
+    def machines(
+        self, labels: FloatArray, weights: FloatArray, *, have_zeros: bool = False
+    ) -> Iterator[tuple[IndexArray, Problem | None]]:
+        """Return, for each machine, which of some rows are its own, and their dual problem; None without a row.
+
+        The coefficients of all other rows are 0; or with `have_zeros` those of these rows, so that they sum to 0.
+        """
+        if isinstance(self.spec, ForOneClassSVM):  # whose sum of coefficients is a share of the weight of all rows
+            share = 1.0 if have_zeros else min(1.0, self.spec.nu * self.total_weight / float(weights.sum()))
+            of_rows = replace(self.spec, nu=share).problem(labels, weights, None)  # type: ignore[arg-type]
+            yield np.arange(labels.size), replace(of_rows, start=np.zeros(of_rows.n)) if have_zeros else of_rows
+            return
         if self.class_weight is None:
             yield np.arange(labels.size), self.spec.problem(labels, self.spec.C * weights, None)  # type: ignore[arg-type]
             return
@@ -378,7 +391,7 @@ def look(
         values, rounding = _values(task, support, coefficients, data, outside, check, independent=independent)
         outside.rounding = max(outside.rounding, rounding)
         worst = np.zeros(chosen.size)
-        for number, (rows, problem) in enumerate(task.machines(labels, weights)):
+        for number, (rows, problem) in enumerate(task.machines(labels, weights, have_zeros=True)):
             if problem is not None:
                 _add_machine(outside, number, problem, rows, values[:, number], multipliers[number], rounding, worst)
         beyond = np.flatnonzero(worst > band)

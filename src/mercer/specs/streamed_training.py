@@ -15,11 +15,12 @@ from mercer._typing import IndexArray
 from mercer.certificates.certificate import Certificate, Numbers, combine
 from mercer.certificates.solution import Solution
 from mercer.certificates.status import Status
-from mercer.data import as_data
+from mercer.data import Data, as_data
 from mercer.data.files import DamagedFileError, State, read_checked
 from mercer.gram.rows.table_rows import sample_of
 from mercer.solvers import Control, Progress, solve
 from mercer.solvers.loop import ProgressMonitor, StopWork
+from mercer.specs.quadratic import ForOneClassSVM
 from mercer.specs.streamed import (
     MemoryRows,
     Outside,
@@ -38,6 +39,7 @@ _SHARE = 0.5  # of the tolerance: for the rows in memory, and for the others
 _TIGHTER = 0.1  # factor of both tolerances when only the relative gap is still too large
 _TIGHTEST = 1e-12  # share of the tolerance; with smaller ones rounding decides about the gap
 _LEAST_GROWTH = 64  # rows that must be able to join the support vectors
+_MORE = 1.3  # times the share nu: rows that a one-class machine begins with
 _STATE = "rows"  # name of the state in the checkpoint
 _REPORT_SECONDS = 0.1  # between two reports of a pass
 
@@ -65,7 +67,8 @@ def first_rows(task: StreamedTask, most: int | None = None) -> MemoryRows:
     """Return at most `most` evenly drawn rows of positive weight, and some rows of every class, read in one pass."""
     rows = task.rows
     first = next(iter(rows.blocks()))
-    size = min(rows.n, _FIRST if most is None else most, max(2, task.room(as_data(first.table)) // 2))
+    room = max(2, task.room(as_data(first.table)))
+    size = min(rows.n, min(_FIRST, room // 2) if most is None else min(most, room))
     wanted = np.unique(sample_of(rows.n, size))
     n_classes = 1 if task.class_weight is None else task.class_weight.size
     missing = np.full(n_classes, _OF_A_CLASS)
@@ -90,6 +93,27 @@ def first_rows(task: StreamedTask, most: int | None = None) -> MemoryRows:
     return joined(parts)
 
 
+def first_of_one_class(task: StreamedTask) -> tuple[StreamedTask, MemoryRows]:
+    """Return the task of a one-class machine with the weight of all rows, and rows that can hold its coefficients.
+
+    Raises
+    ------
+    MemoryError
+        If rows with a share `nu` of the weight, which are support vectors at least, do not fit.
+    """
+    spec = task.spec
+    assert isinstance(spec, ForOneClassSVM)
+    total = sum(float(block.weights.sum()) for block in task.rows.blocks_of_numbers())
+    if not total > 0.0:
+        raise ValueError("the weights must be positive in one row at least, but all are zero.")
+    task = replace(task, total_weight=total)
+    first = first_rows(task, max(_FIRST, int(_MORE * spec.nu * task.rows.n) + _LEAST_GROWTH))
+    weight, room = float(first.weights.sum()), task.room(first.data)
+    if weight < min(1.0, 1.01 * spec.nu) * total * (1.0 - 1e-9):
+        refuse_support_vectors(task, first.data, int(spec.nu * task.rows.n) + 1, _LEAST_GROWTH, room)
+    return task, first
+
+
 def _rows_at(task: StreamedTask, positions: IndexArray) -> MemoryRows:
     """Return the rows at these ascending positions, read in one pass; DamagedFileError for rows of weight 0."""
     parts = []
@@ -102,6 +126,18 @@ def _rows_at(task: StreamedTask, positions: IndexArray) -> MemoryRows:
             about = as_data(block.table[chosen]), block.labels[chosen], block.weights[chosen]
             parts.append(task.in_memory(block.at.start + chosen, *about))
     return joined(parts)
+
+
+def refuse_support_vectors(task: StreamedTask, data: Data, n_support: int, n_violators: int, room: int) -> None:
+    """Raise the error of support vectors that do not fit."""
+    used = task.memory + task.solver_memory + task.rows.memory_bytes
+    needed = math.ceil(1.2 * used * (n_support + n_violators) / max(1, room) / 1e6)
+    other = "or lower nu" if isinstance(task.spec, ForOneClassSVM) else "or set approximation='landmarks'"
+    raise MemoryError(
+        f"the support vectors do not fit into memory: {n_support:,} of the rows are support vectors at least, "
+        f"{n_violators:,} of the {task.rows.n:,} rows of the file may become some, and {room:,} rows of "
+        f"{task.row_bytes(data):,.0f} bytes fit. Give memory='{needed}MB' or more; {other}, or train a linear machine."
+    )
 
 
 class _Training:
@@ -244,7 +280,7 @@ class _Training:
         is_support = rows.is_support
         n_support = int(np.count_nonzero(is_support))
         if n_support + min(_LEAST_GROWTH, outside.n_violators) > room:
-            self._refuse(rows, n_support, outside.n_violators, room)
+            refuse_support_vectors(self.task, rows.data, n_support, outside.n_violators, room)
         n_new = min(outside.n_violators, room - n_support)
         outside.keep_worst(n_new)
         if rows.positions.size + n_new > room:
@@ -258,17 +294,6 @@ class _Training:
             for number in range(self.task.class_weight.size):
                 remaining[np.flatnonzero(rows.labels == number)[:_OF_A_CLASS]] = True
         return rows.of(np.flatnonzero(remaining))
-
-    def _refuse(self, rows: MemoryRows, n_support: int, n_violators: int, room: int) -> None:
-        """Raise the error of support vectors that do not fit."""
-        used = self.task.memory + self.task.solver_memory + self.task.rows.memory_bytes
-        needed = math.ceil(1.2 * used * (n_support + n_violators) / max(1, room) / 1e6)
-        raise MemoryError(
-            f"the support vectors do not fit into memory: {n_support:,} of the rows in memory are support vectors, "
-            f"{n_violators:,} of the {self.task.rows.n:,} rows of the file may become some, and {room:,} rows of "
-            f"{self.task.row_bytes(rows.data):,.0f} bytes fit. Give memory='{needed}MB' or more; or set "
-            "approximation='landmarks', or train a linear machine."
-        )
 
     def _machine(self, rows: MemoryRows, outside: Outside | None, ended: Status) -> StreamedMachine:
         """Return the machine with its certificate."""

@@ -90,11 +90,18 @@ def fit_file(
     control = machine._control()
     if cluster is not None and isinstance(machine, FitsKernelFiles):
         raise ValueError("cluster= is for linear machines: leave it out, and the support vectors are in memory here.")
+    if not machine._has_target:
+        if target is not None:
+            raise ValueError(
+                f"{type(machine).__name__} has no target: leave target= out, and name columns in drop= that it "
+                "shall not read."
+            )
+        target = ""
     budget = Budget.of("memory", memory)
     check_choice("missing", missing, ("error", "impute"))
     check_flag("scale", scale)
-    if check_flag("scale_target", scale_target) and machine._task == "classification":
-        raise ValueError("scale_target is for targets that are numbers: leave it out for classes.")
+    if check_flag("scale_target", scale_target) and (machine._task == "classification" or not machine._has_target):
+        raise ValueError("scale_target is for targets that are numbers: leave it out.")
     check_count("max_levels", max_levels)
     paths = _paths_of(path)
     for name, column in (("target", target), ("sample_weight", sample_weight)):

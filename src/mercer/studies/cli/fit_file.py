@@ -13,8 +13,10 @@ from mercer.studies.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.studies.cli.machines import IN_PASSES, MACHINES, STREAMED, USUAL, USUAL_STREAMED, check_options, is_given
 from mercer.studies.cli.messages import Failure, say
 from mercer.studies.cli.options import as_text, number_or_rule, target_of
+from mercer.studies.cli.targets import refuse_target
 
 if TYPE_CHECKING:
+    from mercer.data import Table
     from mercer.studies.tables import TableEncoder
 
 _OPTIONS = (
@@ -31,6 +33,7 @@ _INSTEAD = {
     "dates": "dates need their rows in memory, so leave {flag} out, or --drop the column",
     "checkpoint": "a fit on a file writes its checkpoint into the folder of --cache by itself, so leave this out",
     "approximation": "it is for svc and svr, so leave {flag} out",
+    "contamination": "it sorts the scores of rows in memory, so leave {flag} out, or give --nu",
 }
 """What to do instead of an option that has no meaning for a file in blocks."""
 
@@ -68,10 +71,16 @@ def fit_file(
     head = table_head(table, how, memory)
     for note in head.reading.notes:
         say("note", str(note))
-    target = target_of(head, target)
-    of_file = FileTarget(table, target, head if weights is None else head.without([weights]), how, memory)
-    trained = of_file.task(machine, task)
-    name = machine or (USUAL_STREAMED if linear else USUAL)[trained]
+    used = head if weights is None else head.without([weights])
+    if machine is not None and not MACHINES[machine].needs_target:
+        refuse_target(machine, target, task)
+        name, trained, class_weight = machine, None, None
+    else:
+        target = target_of(head, target)
+        of_file = FileTarget(table, target, used, how, memory)
+        trained = of_file.task(machine, task)
+        name = machine or (USUAL_STREAMED if linear else USUAL)[trained]
+        class_weight = of_file.class_weight(options["class_weight"])
     check_options(name, named=machine is not None)
     in_columns = head.sparse is None
     if scale and not in_columns:
@@ -81,17 +90,17 @@ def fit_file(
         "memory": memory,
         "cache": cache,
         "sample_weight": weights,
-        "drop": _dropped(of_file, columns) if in_columns else columns["drop"],
+        "drop": _dropped(used, target, columns) if in_columns else columns["drop"],
         "categorical": columns["categorical"],
         "scale": in_columns and scale is not False,
-        "scale_target": trained != "classification",
+        "scale_target": trained == "regression",
         "missing": columns["missing"],
         "max_levels": columns["max_levels"],
         "zero_based": not in_columns,
         "cluster": cluster,
         **reading,
     }
-    estimator = _machine(name, options | {"class_weight": of_file.class_weight(options["class_weight"])})
+    estimator = _machine(name, options | {"class_weight": class_weight})
     _fit(estimator, tables, about_file)
     status = estimator.certificate_.status
     what_next = "the same command continues from its checkpoint"
@@ -108,14 +117,14 @@ def fit_file(
     return INTERRUPTED if status == "interrupted" else 0
 
 
-def _dropped(of_file: FileTarget, columns: dict[str, Any]) -> list[str]:
+def _dropped(head: Table, target: str | None, columns: dict[str, Any]) -> list[str]:
     """Return the columns that are not used: those that the command line names, and those that number the rows."""
     from mercer.studies.report.prose import why_left_out
     from mercer.studies.tables import ColumnOptions, look_like_identifiers
 
     asked = ColumnOptions(**columns)
-    asked.check(of_file.head, of_file.name)
-    identifiers = look_like_identifiers(of_file.head, of_file.name, asked)
+    asked.check(head, target)
+    identifiers = look_like_identifiers(head, target, asked)
     for column, reason in identifiers.items():
         say("note", why_left_out(reason, [column]))
     return [*columns["drop"], *identifiers]
@@ -167,7 +176,7 @@ def _refuse_other_options(machine: str | None, cache: str | None, *, linear: boo
             context,
         )
     options = {*_OPTIONS, *(option for name in machines for option in MACHINES[name].options)}
-    options -= {"cost", "probability"}
+    options -= {"cost", "probability", "contamination"}
     for parameter in context.command.params:
         if parameter.name not in options and is_given(context, parameter.name or ""):
             advice = _INSTEAD.get(parameter.name or "", "leave one of the two out").format(flag=flag)

@@ -53,7 +53,7 @@ _OPTIONS = (
         "--memory",
         metavar="SIZE",
         help="Train on a TABLE that may be larger than memory, with so much memory for the fit: a linear machine with "
-        "--linear  [default: 500MB], and otherwise svc or svr, whose support vectors must fit, unless they "
+        "--linear  [default: 500MB], and otherwise svc, svr or one-class, whose support vectors must fit, unless they "
         "are landmarks.",
     ),
     click.option(

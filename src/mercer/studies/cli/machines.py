@@ -185,7 +185,7 @@ MACHINES = {
 STREAMED = tuple(name for name, one in MACHINES.items() if one.is_streamed)
 """The machines of `mercer fit --linear`."""
 
-IN_PASSES = ("svc", "svr")
+IN_PASSES = ("svc", "svr", "one-class")
 """The machines of `mercer fit --memory` without --linear: support vectors in memory, and passes over the file."""
 
 USUAL = {_CLASSES: "svc", _NUMBERS: "svr"}

@@ -11,18 +11,18 @@ from scipy import sparse
 from mercer._typing import IndexArray
 from mercer.approximate import Task
 from mercer.data import Vectors, as_data, cell_text
-from mercer.estimators import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression
+from mercer.estimators import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression, OneClassSVM
 from mercer.kernels import Linear
 from mercer.multiclass import columns_of
 from mercer.specs import approximate_spec
 from mercer.studies.models.fitted_state import has_cells, is_approximate
 from mercer.studies.models.model import Model, Part, Training
 from mercer.studies.tables.encoding import TableEncoder
-from mercer.studies.tables.prediction_kind import Classes, PredictionKind, Quantity
+from mercer.studies.tables.prediction_kind import Classes, Membership, PredictionKind, Quantity
 from mercer.studies.tables.rules import SparseRule
 
 
-def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SVR) -> Model:
+def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SVR | OneClassSVM) -> Model:
     """Return the model of a machine that `fit_file` has trained, with its encoding, to be saved or to predict tables.
 
     The model has the certificate. It has no training rows and no dual coefficients of a linear machine, of which there
@@ -31,7 +31,7 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
 
     Parameters
     ----------
-    machine : LinearSVC, LinearSVR, LogisticRegression, SVC or SVR
+    machine : LinearSVC, LinearSVR, LogisticRegression, SVC, SVR or OneClassSVM
 
     Raises
     ------
@@ -51,14 +51,16 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
         )
     quantity = Quantity(file.target, file.centre, file.scale)
     kind: PredictionKind = quantity
-    if not isinstance(machine, (LinearSVR, SVR)):
+    if isinstance(machine, OneClassSVM):
+        kind = Membership(float(machine.offset_[0]))
+    elif not isinstance(machine, (LinearSVR, SVR)):
         are_integers = machine.classes_.dtype.kind in "iu"
         labels = (
             machine.classes_ if are_integers else np.array([cell_text(one) for one in machine.classes_], dtype=object)
         )
         kind = Classes(file.target, labels, machine._scheme if isinstance(machine, SVC) else "ovr")
         kind = kind.as_booleans() if machine.classes_.dtype == np.bool_ else kind
-    if isinstance(machine, (SVC, SVR)):
+    if isinstance(machine, (SVC, SVR, OneClassSVM)):
         vectors, rows, parts = _support_of(machine, quantity)
     else:
         rows = np.zeros(0, dtype=np.int64)
@@ -71,14 +73,14 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
         encoder=machine.encoder_ or _unscaled(vectors.p),
         prediction_kind=kind,
         machine_spec=spec,
-        kernel=machine.kernel_ if isinstance(machine, (SVC, SVR)) else Linear(),
+        kernel=machine.kernel_ if isinstance(machine, (SVC, SVR, OneClassSVM)) else Linear(),
         support_rows=support_rows,
         support_vectors=vectors,
         parts=parts,
         training=Training(
             rows,
             file.checksum,
-            None if isinstance(machine, (LinearSVR, SVR)) else machine.class_weight_,
+            machine.class_weight_ if isinstance(kind, Classes) else None,
             weight_column=file.weights,
             n_streamed=file.n_rows,
         ),
@@ -102,7 +104,7 @@ def _normals_of(
     return as_data(np.ascontiguousarray(normals)), parts
 
 
-def _support_of(machine: SVC | SVR, quantity: Quantity) -> tuple[Vectors, IndexArray, tuple[Part, ...]]:
+def _support_of(machine: SVC | SVR | OneClassSVM, quantity: Quantity) -> tuple[Vectors, IndexArray, tuple[Part, ...]]:
     """Return the support vectors of a kernel machine, their positions in the file, and its parts.
 
     Raises
@@ -110,15 +112,21 @@ def _support_of(machine: SVC | SVR, quantity: Quantity) -> tuple[Vectors, IndexA
     ValueError
         If the machine has cells or probabilities.
     """
-    if has_cells(machine) or hasattr(machine, "calibration_"):
+    is_novelty = isinstance(machine, OneClassSVM)
+    is_moved = is_novelty and (is_approximate(machine) or machine.contamination is not None)
+    if has_cells(machine) or hasattr(machine, "calibration_") or is_moved:
         raise ValueError(
-            "model_of_file makes models of machines without probabilities and cells: as_model(machine, X, y) takes the "
-            "encoded rows of others"
+            "model_of_file makes models of machines without probabilities, cells and contamination, and of exact "
+            "one-class machines: as_model(machine, X, y) takes the encoded rows of others"
         )
     order = np.argsort(machine.support_)
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
-    biases = quantity.scaled(np.asarray(machine.intercept_, dtype=np.float64))
+    intercept: Any = machine.intercept_
+    if is_novelty:  # whose offset is moved by the violation of the optimality conditions
+        of_memory: Any = None if hasattr(machine, "_streamed") else machine.solution_
+        intercept = machine._streamed.biases if of_memory is None else [of_memory.bias]
+    biases = quantity.scaled(np.asarray(intercept, dtype=np.float64))
     certificates = machine.certificate_.parts or (machine.certificate_,)
     parts = []
     for (rows, coefficients), bias, certificate in zip(

@@ -309,9 +309,8 @@ def _check_streamed(
 
     Those of cells have the pivots of the tree, too.
     """
-    n_rows, kinds = manifest["n_streamed"], (ForSVC, ForSVR, ApproximateSpec)
-    is_kind = isinstance(machine_spec, kinds) or ("cells" in manifest and isinstance(machine_spec, ForOneClassSVM))
-    is_possible = not len(rows) if machine_spec.own_vectors is not None else is_kind
+    n_rows, kinds = manifest["n_streamed"], (ForSVC, ForSVR, ForOneClassSVM, ApproximateSpec)
+    is_possible = not len(rows) if machine_spec.own_vectors is not None else isinstance(machine_spec, kinds)
     others = len(rows) - len(support_rows)  # landmarks whose coefficients are 0
     is_possible &= not others or isinstance(machine_spec, ApproximateSpec)
     if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or not is_possible or len(rows) > n_rows:

@@ -19,7 +19,7 @@ from mercer.specs import ApproximateSpec, Outside, QuadraticSpec, StreamedTask, 
 from mercer.studies.models.claim_checks import AGREEMENT, Slack, disagreements, is_worse
 from mercer.studies.models.model import Model, Part, point_of
 from mercer.studies.models.row_reader import are_same_rows
-from mercer.studies.tables.prediction_kind import Classes
+from mercer.studies.tables.prediction_kind import Classes, Membership
 from mercer.studies.tables.target_numbers import numbers
 
 _VALUES_BYTES = 1 << 28  # for kernel values of a part of the table
@@ -64,6 +64,7 @@ def check_in_parts(model: Model, tables: Iterable[Any]) -> tuple[list[Any], list
     passed_over = np.zeros(0, dtype=np.int64) if is_approximate else model.training.rows
     outside = look(task, support, coefficients, multipliers, passed_over, independent=True)
     listed, labels, row_weights = rows.listed()
+    task = replace(task, total_weight=rows.total_weight)
     if not are_same_rows(listed.rows(model.support_rows), support):
         raise AnotherTableError("the rows at the places of its support vectors are others")
     findings, certificates = list(dict.fromkeys(rows.findings)), []
@@ -83,6 +84,8 @@ def check_in_parts(model: Model, tables: Iterable[Any]) -> tuple[list[Any], list
             check = _check_exact(parts[number], problem, chosen, labels.size, gram, engine, outside, number)
         certificates.append(check[0])
         findings += check[1]
+        if isinstance(kind, Membership):
+            findings += _check_border(kind, parts[number], gram, outside)
     return certificates, findings
 
 
@@ -93,7 +96,7 @@ class _TableParts(LinearRows):
 
     def __init__(self, model: Model, tables: Iterable[Any]) -> None:
         self._model, self._tables, self.p = model, tables, model.support_vectors.p
-        self.n, self.findings = 0, list[str]()
+        self.n, self.total_weight, self.findings = 0, 0.0, list[str]()
         self._listed: list[tuple[Any, FloatArray, FloatArray]] = []
 
     def blocks(self) -> Iterator[Block]:
@@ -117,6 +120,7 @@ class _TableParts(LinearRows):
                 weights = np.where(labels < 0.0, 0.0, weights)
             at = slice(self.n, self.n + labels.size)
             self.n += labels.size
+            self.total_weight += float(weights.sum())
             encoded = data.matrix if isinstance(data, CSR) else data.stored
             positions = model.training.rows
             first, last = np.searchsorted(positions, [at.start, at.stop])
@@ -188,6 +192,16 @@ def _check_exact(
         status = claim.status
     certificate = replace(claim, status=status, **recomputed.fields())
     return certificate, findings + disagreements(claim, certificate, slack)
+
+
+def _check_border(claimed: Membership, stored: Part, gram: Gram, outside: Outside) -> list[str]:
+    """Return a finding if the offset of a one-class machine is not the level that its certificate gives."""
+    claim = stored.certificate
+    expected = -(stored.bias + claim.kkt_violation + 2.0 * claim.decision_error)
+    size = float(np.abs(gram.diag()).max(initial=0.0)) + abs(claimed.offset)
+    if abs(claimed.offset - expected) <= 4.0 * outside.rounding + AGREEMENT * max(1.0, size):
+        return []
+    return [f"the offset is {claimed.offset:.9g} in the file and {expected:.9g} recomputed"]
 
 
 def _violation(

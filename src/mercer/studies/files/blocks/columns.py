@@ -17,7 +17,11 @@ def columns_of(layout: Layout) -> tuple[list[str], list[str]]:
     """Return the columns that are read as text, and those that are read as numbers."""
     assert layout.names is not None
     is_text = set(layout.categories) | ({layout.target} if layout.task == "classification" else set())
-    every = [*layout.names, layout.target, *([] if layout.weights is None else [layout.weights])]
+    every = [
+        *layout.names,
+        *([layout.target] if layout.target else []),
+        *([] if layout.weights is None else [layout.weights]),
+    ]
     return [name for name in every if name in is_text], [name for name in every if name not in is_text]
 
 
@@ -68,7 +72,7 @@ def raw_block(layout: Layout, columns: Mapping[str, np.ndarray], span: Span, whe
         If the target is missing, a number is infinite or too large, or a weight is negative or missing.
     """
     assert layout.names is not None
-    labels = columns[layout.target]
+    labels = columns[layout.target] if layout.target else np.zeros(len(columns[layout.names[0]]))
     _refuse(np.isnan(labels), where, f"the target {layout.target!r} is missing", "fill it in, or leave the line out")
     if layout.task == "regression":
         _refuse(

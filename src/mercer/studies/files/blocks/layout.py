@@ -47,6 +47,7 @@ class Layout:
     Attributes
     ----------
     target : str
+        "" if there is no target; labels are then 0.
     task : {"classification", "regression"}
     names : tuple of str or None
         Names of the columns; None for a sparse table, whose columns are numbered.

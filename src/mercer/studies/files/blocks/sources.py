@@ -49,7 +49,7 @@ def open_source(
     reading : ReadingOptions
         How cells are read.
     target : str or None
-        Column of the labels; None for svmlight.
+        Column of the labels; None for svmlight, and "" for a table without labels.
     weights : str, optional
         Column of the weights of the rows.
     drop, categorical : collection of str
@@ -71,7 +71,7 @@ def open_source(
     """
     file = _file_in_parts(path, reading)
     if file.format == "svmlight":
-        _refuse_columns(path, target, weights, drop, categorical)
+        _refuse_columns(path, target or None, weights, drop, categorical)
         return SvmlightSource(file, task, zero_based=zero_based)
     if target is None:
         raise TableError("target= is missing, the column to predict")
@@ -192,15 +192,15 @@ def _layout(
 ) -> Layout:
     """Return the layout of a table whose first rows are given."""
     for name in (
-        target,
+        *([target] if target else []),
         *([] if weights is None else [weights]),
         *sorted(drop - {*table.unread}),
         *sorted(categorical),
     ):
         table[name]  # raises a TableError that suggests similar names
-    if target in drop or target == weights:
+    if target and (target in drop or target == weights):
         raise TableError(f"the target {target!r} cannot be {'dropped' if target in drop else 'the weights as well'}")
-    numbers = {} if task == "classification" else {target: "target"}
+    numbers = {} if task == "classification" or not target else {target: "target"}
     for name, what in (numbers if weights is None else numbers | {weights: "column of weights"}).items():
         if not table.is_numeric(name):
             cell = next(cell for cell in table[name].tolist() if cell is not None)
