@@ -70,7 +70,8 @@ class _PlacedTraining(CellsTraining):
         if size is None:
             size, why = self.choose_size()
         if not placed.is_all_sampled:
-            why += f"; cuts come from a sample of {self.task.data.n:,} rows"
+            of_kernel = " and the parameters of the kernel" if placed.has_sampled_kernel else ""
+            why += f"; cuts{of_kernel} come from a sample of {self.task.data.n:,} rows"
             why += ", and the size is at most that of the sample" if self.way.cell_rows is None else ""
         tree, _ = self.grown(max(1, int(size * self.task.data.n / placed.rows.n)))
         data = self.task.data if self.task.n == self.task.data.n else self.task.data.rows(self.task.rows)

@@ -111,10 +111,11 @@ class _PlacedTraining:
         )
         positions = task.positions(basis.landmarks)
         self.seconds = self.monitor.seconds - began
+        of_kernel = ", which gives the parameters of the kernel, too" if task.has_sampled_kernel else ""
         return Expansion(
             replace(certificate, seconds=self.monitor.seconds),
-            f"{text}{note}, drawn from a sample of {sample.data.n:,} rows. A linear machine of their features, which "
-            f"workers hold, is trained: {solutions[0].reason}",
+            f"{text}{note}, drawn from a sample of {sample.data.n:,} rows{of_kernel}. A linear machine of their "
+            f"features, which workers hold, is trained: {solutions[0].reason}",
             maker.kernel,
             support,
             positions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.task import Task
 from mercer.certificates.status import StoppedError
-from mercer.data import Data, as_data
+from mercer.data import Data, Vectors, as_data
 from mercer.data.checks import FLOATS
-from mercer.gram.rows import PlacedRows
+from mercer.gram.rows import Block, PlacedRows
 from mercer.kernels import Kernel
 from mercer.solvers import Progress
 from mercer.solvers.loop import ProgressMonitor
@@ -63,6 +64,23 @@ class TaskMaker:
         return Task(self.spec, self.kernel, data, rows, targets, weights, *about)  # type: ignore[arg-type]
 
 
+def variance_of(rows: PlacedRows, some: Data) -> float:
+    """Return the variance over all entries of rows with workers, by two passes; `some` of the rows are here."""
+    assert isinstance(some, Vectors)
+    entry = float(some.rows(slice(0, 1)).dense()[0, 0])
+    total, first, _ = rows.total(partial(_sums_around, entry))
+    total, first, second = rows.total(partial(_sums_around, entry + first / total))
+    return max(0.0, (second - first * first / total) / total) if np.isfinite(second) else second
+
+
+def _sums_around(centre: float, block: Block) -> tuple[float, float, float]:
+    if not block.weights.any():
+        return 0.0, 0.0, 0.0
+    data = data_of(block.table)
+    assert isinstance(data, Vectors)
+    return data.sums_around(centre, block.weights)
+
+
 @dataclass(frozen=True, eq=False)
 class PlacedTask:
     """What an approximate machine is trained for, on rows that are with workers.
@@ -75,12 +93,15 @@ class PlacedTask:
         That of the sample.
     sampled : ndarray of int64
         The positions of the sample in the whole table.
+    has_sampled_kernel : bool
+        Whether rules for parameters of the kernel saw the sample only.
     """
 
     maker: TaskMaker
     rows: PlacedRows
     sample: Task
     sampled: IndexArray
+    has_sampled_kernel: bool = False
 
     @property
     def is_all_sampled(self) -> bool:

@@ -40,7 +40,7 @@ class DaskWorkers(Workers):
             raise ClusterError(
                 "the Dask client is asynchronous, but a fit waits for its results: use a synchronous Client."
             )
-        self.client = client
+        self.client, self._address = client, client.scheduler.address if client.scheduler is not None else "?"
         threads = client.nthreads()
         if not threads:
             client.wait_for_workers(1, timeout=_LOST_SECONDS)
@@ -162,8 +162,7 @@ class DaskWorkers(Workers):
         )
 
     def _gone(self) -> str:
-        address = self.client.scheduler.address if self.client.scheduler is not None else "?"
-        return f"the scheduler at {address} does not answer. Start it again, and fit again."
+        return f"the scheduler at {self._address} does not answer. Start it again, and fit again."
 
 
 def current_workers() -> DaskWorkers | None:

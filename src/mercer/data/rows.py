@@ -154,14 +154,14 @@ class Vectors(Data):
         """
         block, _ = next(self._weighted_blocks(weights))
         first_entry = float(block.float64()[0, 0])
-        total, first, _ = self._sums_around(first_entry, weights)
-        total, first, second = self._sums_around(first_entry + first / total, weights)
+        total, first, _ = self.sums_around(first_entry, weights)
+        total, first, second = self.sums_around(first_entry + first / total, weights)
         if not np.isfinite(second):
             return second
         # By rounding, the centre is not exactly the mean; the second term corrects for that.
         return max(0.0, (second - first * first / total) / total)
 
-    def _sums_around(self, centre: float, weights: npt.ArrayLike | None) -> tuple[float, float, float]:
+    def sums_around(self, centre: float, weights: npt.ArrayLike | None) -> tuple[float, float, float]:
         """Return the weighted sums of 1, x - centre and (x - centre)² over all entries x."""
         total = first = second = 0.0
         for block, w in self._weighted_blocks(weights):

@@ -13,13 +13,14 @@ from mercer._typing import FloatArray
 from mercer.approximate import Cells, Choice, Elsewhere, Landmarks, Way, choose
 from mercer.approximate.placed_cells import cells_on_workers
 from mercer.approximate.placed_landmarks import landmarks_on_workers
-from mercer.approximate.placed_task import SAMPLE, PlacedTask, TaskMaker, data_of
-from mercer.cluster import is_lazy
+from mercer.approximate.placed_task import SAMPLE, PlacedTask, TaskMaker, data_of, variance_of
+from mercer.cluster import ClusterError, is_lazy
 from mercer.data.arguments import check_whole
 from mercer.estimators._lazy_training import LazyTable, read_lazy_table
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.gram.rows.table_rows import sample_of
 from mercer.kernels import Kernel
+from mercer.kernels.parameters import gamma_of_variance
 from mercer.solvers import Control
 from mercer.specs import ForOneClassSVM, QuadraticSpec
 
@@ -72,9 +73,14 @@ def lazy_task(machine: Any, spec: QuadraticSpec, X: Any, y: Any, sample_weight: 
     )
     data = data_of(drawn.table)
     sample = maker.of(data, drawn.labels, drawn.weights, check_whole("n_jobs", machine.n_jobs))
+    is_sampled, rule = size < rows.n, getattr(kernel, "gamma", None)
+    if is_sampled and isinstance(rule, str) and rule == "scale":
+        gamma = gamma_of_variance(rows.p, variance_of(rows, data))
+        kernel = replace(kernel, gamma=gamma)  # type: ignore[type-var]
     resolved = kernel.resolve(data, None if sample_weight is None else drawn.weights)
+    is_sampled &= resolved != kernel and rule != "auto"
     maker, sample = replace(maker, kernel=resolved), replace(sample, kernel=resolved)
-    task = PlacedTask(maker, rows, sample, sampled)
+    task = PlacedTask(maker, rows, sample, sampled, is_sampled)
     task.refuse_no_rows()
     return LazyTask(task, table, drawn.labels)
 
@@ -96,7 +102,13 @@ def fit_lazily(
     prepared = machine.__dict__.pop("_prepared", None)  # by the choice of the way
     task, table, labels = prepared or lazy_task(machine, spec, X, y, sample_weight)
     rows, sample, maker = task.rows, task.sample, task.maker
-    trained = _WAYS[type(way)](way, task, control)
+    try:
+        trained = _WAYS[type(way)](way, task, control)
+    except ClusterError as error:
+        if isinstance(way, Landmarks):
+            again = "The same call continues." if control.checkpoint else "With checkpoint=FOLDER, a fit continues."
+            error.add_note(again)
+        raise
     machine._store_approximate(way, trained, maker.kernel, (rows.n, rows.p))
     for name in ("feature_names_in_", "_targets", "_weights"):
         machine.__dict__.pop(name, None)

@@ -181,7 +181,7 @@ class OneClassSVM(FitsKernelFiles, ApproximatesOneMachine, NoveltyDetector):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
-            See :meth:`SVC.fit`.
+            See :meth:`SVC.fit`; Dask arrays and data frames, too.
         y : ignored
         sample_weight : array-like of shape (n,), optional
             How often each row counts, >= 0; a row of weight 0 is ignored.

@@ -314,6 +314,8 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
             Training rows. Dense and CSR arrays of float32 or float64 are used without a copy; other types are
             converted. Kernels such as :class:`mercer.kernels.Spectrum` take strings (a list, an array or a column of a
             table), lists or sets.
+            Dask arrays and data frames stay with their workers if there is an `approximation`, also if `y` and
+            `sample_weight` are lazy; an exact machine loads them, up to `memory_limit` bytes (1 GiB by default).
         y : array-like of shape (n,)
             Class labels of any type that can be sorted.
         sample_weight : array-like of shape (n,), optional

@@ -177,7 +177,7 @@ class SVR(FitsKernelFiles, ApproximatesOneMachine, ChangesRows, VectorRegressor)
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
-            See :meth:`SVC.fit`.
+            See :meth:`SVC.fit`; Dask arrays and data frames, too.
         y : array-like of shape (n,)
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional

@@ -159,13 +159,22 @@ def resolve_gamma(gamma: Gamma, X: Data, weights: npt.ArrayLike | None = None) -
     if X.p == 0:
         raise ValueError(f"gamma={gamma!r} needs at least one column, got {X!r}")
     with np.errstate(over="ignore", divide="ignore"):
-        gamma_value, reason = _FOUND_BY[gamma](X, weights)
-    if not (0.0 < gamma_value < np.inf):
+        return _in_range(gamma, *_FOUND_BY[gamma](X, weights))
+
+
+def gamma_of_variance(p: int, variance: float) -> FoundGamma:
+    """Return what the rule "scale" finds for rows of p columns whose entries have this variance."""
+    with np.errstate(over="ignore", divide="ignore"):
+        return _in_range("scale", *_scaled(p, variance))
+
+
+def _in_range(rule: str, value: float, reason: str) -> FoundGamma:
+    if not (0.0 < value < np.inf):
         raise ValueError(
-            f"gamma={gamma!r} is {reason}, which is out of range: scale the columns (for example to mean 0 and "
+            f"gamma={rule!r} is {reason}, which is out of range: scale the columns (for example to mean 0 and "
             "variance 1) or give gamma as a number"
         )
-    return FoundGamma(gamma_value, gamma, reason)
+    return FoundGamma(value, rule, reason)
 
 
 def _by_columns(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
@@ -173,10 +182,13 @@ def _by_columns(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
 
 
 def _by_variance(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
-    variance = X.variance(weights)
+    return _scaled(X.p, X.variance(weights))
+
+
+def _scaled(p: int, variance: float) -> tuple[float, str]:
     if variance == 0:
         return 1.0, "1, for all entries are equal"
-    return float(1.0 / (X.p * np.float64(variance))), f"1 / ({X.p} columns * variance {variance:.6g})"
+    return float(1.0 / (p * np.float64(variance))), f"1 / ({p} columns * variance {variance:.6g})"
 
 
 def _by_median(X: Vectors, weights: npt.ArrayLike | None) -> tuple[float, str]:
