@@ -317,6 +317,20 @@ def test_every_method_is_right_on_a_device_or_names_itself_and_the_remedy(machin
         np.testing.assert_allclose(mercer.to_host(result), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("machine", [one for one in estimators() if hasattr(one.values[0], "predict")])
+def test_targets_and_weights_on_a_device_are_read_or_refused_by_their_name(machine):
+    rows, target = X[::3], (X[::3, 2] if is_regressor(machine) else (y[::3] > 0) * 1.0)
+    for name, values in (("y", away(target)), ("sample_weight", away(target + 1.0))):
+        if name not in signature(machine.fit).parameters:
+            continue
+        message = ""
+        try:
+            clone(machine).fit(rows, **({"y": target} | {name: values}))
+        except TypeError as error:
+            message = str(error)
+        assert not message or message.startswith(f"{name} is on the device ")
+
+
 def test_functions_of_rows_ask_for_the_host():
     with pytest.raises(TypeError, match=r"X is on the device .*device1.*computes on the host: give mercer.to_host"):
         mercer.gram_matrix(RBF(gamma=1.0), away(X))

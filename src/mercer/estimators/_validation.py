@@ -211,6 +211,15 @@ def is_on_device(X: Any) -> bool:
     return is_array(X) and not is_on_host(X)
 
 
+def _refuse_numbers_there(name: str, values: Any) -> None:
+    """Raise TypeError if targets or weights are on a device."""
+    if is_on_device(values):
+        raise TypeError(
+            f"{name} is on the device {str(values.device)!r}, but this machine reads it on the host: give "
+            f"mercer.to_host({name})."
+        )
+
+
 def refuse_device(estimator: BaseEstimator, X: Any, method: str) -> None:
     """Raise TypeError if X is on a device, where the method cannot compute."""
     if is_on_device(X):
@@ -360,6 +369,7 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
         If `y` holds dates or times and the estimator is a regressor; NumPy would convert them to counts of a time unit.
     """
     refuse_mask(y, "y")
+    _refuse_numbers_there("y", y)
     values = np.asarray(None if isinstance(y, str) else y)
     tags = get_tags(estimator)
     if tags.estimator_type == "classifier":
@@ -402,6 +412,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
     ValueError, TypeError
         If `sample_weight` is neither one finite number >= 0 nor one for each row.
     """
+    _refuse_numbers_there("sample_weight", sample_weight)
     if sample_weight is None:
         return np.ones(n)
     refuse_mask(sample_weight, "sample_weight")
