@@ -53,6 +53,19 @@ def test_exponents_stay_within_bounds_and_one_pilot_has_the_usual_one():
     assert (few.seconds, few.n_support) == (few.pilots[0].seconds, few.pilots[0].n_support)
 
 
+def test_a_pilot_that_was_stopped_does_not_count_beside_two_that_ended():
+    work, _ = power(1.8)
+
+    def run(size, seconds):
+        pilot = work(size, seconds)
+        return pilot if size < 5_000 else pilot._replace(seconds=0.1 * pilot.seconds, n_support=9, has_ended=False)
+
+    made, before = forecast(100_000, run, max_seconds=1e9), forecast(100_000, work, max_seconds=1e9)
+    assert all(one.has_ended for one in made.pilots)
+    assert made.seconds == pytest.approx(before.seconds, rel=0.2)
+    assert made.n_support == pytest.approx(before.n_support, rel=0.01)
+
+
 def test_a_pilot_has_rows_of_every_class():
     codes = np.repeat(np.arange(23), [4000, *[10] * 21, 2])
     rows = pilot_rows(codes, codes.size, 250, of_classes=True)

@@ -134,9 +134,12 @@ def forecast(
         left = None if max_seconds is None else max(0.0, max_seconds - spent)
         if not pilots and size < n_rows:
             run(size, left)  # the first work of a process also loads what it needs
-        pilots.append(run(size, left))
+        pilot = run(size, left)
+        if not pilot.has_ended and len(pilots) > 1:
+            break  # its numbers are too small, and two that have ended tell more
+        pilots.append(pilot)
         made = forecast_from(n_rows, pilots, growth)
-        if not pilots[-1].has_ended or pilots[-1].n_rows >= n_rows:
+        if not pilot.has_ended or pilot.n_rows >= n_rows:
             break
     return made
 
