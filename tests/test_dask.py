@@ -393,6 +393,23 @@ def test_gamma_is_that_of_all_rows(table, monkeypatch, is_sparse):
     assert "cuts and the parameters of the kernel come from a sample of 400 rows" in machine.approximation_.reason
 
 
+@pytest.mark.parametrize("moment", [1, 3, 99])
+def test_cells_of_a_lazy_table_continue_from_their_checkpoint(table, tmp_path, monkeypatch, moment):
+    monkeypatch.setattr("mercer.data.files.checkpoint.SECONDS", 0.0)
+    monkeypatch.setattr("mercer.data.files.checkpoint._SHARE", 1e9)
+    monkeypatch.setattr("mercer.approximate.cell_size.LEAST_CELL", 200)
+    X, y = table[0][:1_200], np.digitize(table[1][:1_200], [-3.0, 3.0])
+    machine = SVC(approximation=Cells(cell_rows=200), tol=1e-6)
+    with stopping_at(moment, monkeypatch):
+        machine.fit(lazy(X, 2), lazy(y, 2), checkpoint=tmp_path)
+    machine.fit(lazy(X, 2), lazy(y, 2), checkpoint=tmp_path)
+    n_iter, values = machine.certificate_.n_iter, machine.decision_function(X)
+    alone = clone(machine).fit(lazy(X, 3), lazy(y, 2))
+    assert machine.certificate_.status == alone.certificate_.status == "optimal"
+    np.testing.assert_allclose(values, alone.decision_function(X), atol=1e-4)
+    assert n_iter < alone.certificate_.n_iter
+
+
 def test_landmarks_are_added_until_the_distance_is_reached(table):
     X, _, labels, _ = table
     machine = SVC(approximation=Landmarks(n_landmarks=400, distance=0.1)).fit(lazy(X, 2), labels)
@@ -460,10 +477,8 @@ def test_cells_from_a_sample_and_of_sparse_rows(table, monkeypatch, tmp_path):
         (SVC(approximation=Cells(cell_rows=50), callback=lambda _: True), "callback stopped"),
     ],
 )
-def test_approximations_that_need_rows_in_memory_are_refused(table, machine, message, tmp_path):
+def test_approximations_that_need_rows_in_memory_are_refused(table, machine, message):
     X, _, labels, _ = table
-    with pytest.raises(ValueError, match="checkpoint= of cells needs the rows in memory"):
-        SVC(approximation="cells").fit(lazy(X[:200], 2), labels[:200], checkpoint=tmp_path)
     if machine.approximation is None:
         machine.set_params(approximation="cells")
     with pytest.raises((ValueError, StoppedError), match=message):
@@ -534,7 +549,7 @@ def test_approximations_without_a_scheduler_say_what_to_do(table, client, way):
         with pytest.raises(ClusterError, match=r"the scheduler at tcp://.* does not answer. Start it again") as caught:
             SVC(approximation=way, callback=close).fit(lazy(X, 3), lazy(labels, 3))
     assert len(stages) >= 2
-    assert isinstance(way, Cells) or caught.value.__notes__ == ["With checkpoint=FOLDER, a fit continues."]
+    assert caught.value.__notes__ == ["With checkpoint=FOLDER, a fit continues."]
 
 
 @pytest.mark.slow

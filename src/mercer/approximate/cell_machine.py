@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,16 @@ from mercer.specs import ForSVC
 
 _ONE_STATE = 8000  # rows of a cell up to which it is written when it is finished; larger ones write points on the way
 _COARSE_ROWS = 256  # rows of the machine of a cell for which no time was left; they take about a millisecond
+
+
+class Points(Protocol):
+    """The dual point of all machines of a cell, one after the other, that an earlier fit has reached."""
+
+    def load(self) -> FloatArray | None:
+        """Return the point, if there is one."""
+
+    def store(self, beta: FloatArray) -> None:
+        """Store the point of a cell that is finished."""
 
 
 class Columns(NamedTuple):
@@ -156,7 +166,9 @@ class CellMachine:
         return by_column
 
 
-def train_cell(task: Task, positions: IndexArray, is_home: np.ndarray, control: Control) -> CellMachine:
+def train_cell(
+    task: Task, positions: IndexArray, is_home: np.ndarray, control: Control, points: Points | None = None
+) -> CellMachine:
     """Train the exact machine of the rows of a cell, which stand at these positions of the task.
 
     If the time of `control` is over, the machine is one of at most 256 of the rows; its certificate is that of this
@@ -166,7 +178,7 @@ def train_cell(task: Task, positions: IndexArray, is_home: np.ndarray, control: 
     if control.interruption.requested or control.limits.max_seconds == 0.0:
         solutions = local.coarse(replace(control, checkpoint=None))
     else:
-        solutions = local.solve_or_load(control)
+        solutions = local.solve_or_load(control, points)
     support, coefficients = local.support(solutions)
     codes = (task.targets if task.n_classes else np.zeros(task.n))[positions].astype(np.int64)
     return CellMachine(
@@ -260,13 +272,15 @@ class _LocalTask:
             starts=starts,
         )
 
-    def solve_or_load(self, control: Control) -> Solutions:
-        """Solve the problems, from the points in the checkpoint if there are any."""
-        if control.checkpoint is None or self.n > _ONE_STATE:
+    def solve_or_load(self, control: Control, points: Points | None = None) -> Solutions:
+        """Solve the problems, from the points that are given or in the checkpoint if there are any."""
+        if points is None and (control.checkpoint is None or self.n > _ONE_STATE):
             return self.solve(control)
         ends = np.cumsum([problem.n for problem in self.problems])
-        points = PointsOf(control.checkpoint, 0, int(ends[-1]))
+        points = PointsOf(control.checkpoint, 0, int(ends[-1])) if points is None else points
         reached = points.load()
+        if reached is not None and reached.size != ends[-1]:
+            reached = None
         starts = None if reached is None else np.split(reached, ends[:-1])
         solutions = self.solve(replace(control, checkpoint=None), starts)
         if reached is None and not {one.status for one in solutions} & {Status.TIME_LIMIT, Status.INTERRUPTED}:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,7 @@ from mercer.certificates.approximation import ApproximateCertificate, Distance
 from mercer.certificates.certificate import combine
 from mercer.cluster import while_wanted
 from mercer.cluster.joining import chained
+from mercer.data.files import DamagedFileError, State, read_checked
 from mercer.gram.rows import Block
 from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.loop import StopWork
@@ -111,16 +114,33 @@ class _PlacedTraining(CellsTraining):
             for (_, k), chunk in zip(used, chunks, strict=True):
                 of_cell[k].append(chunk)
             order = np.argsort(-in_cell, kind="stable").tolist()  # the largest first
-            limits = self.limits_of_cell(tree.n_cells)
-            cells = workers.place([of_cell[k] for k in order], _trained, self.placed.maker, limits, is_spread=True)
-            check = listener(self.monitor, "cells with workers")
-            machines = dict(zip(order, workers.fetch(cells, chained, check), strict=True))
+            limits, checkpoint = self.limits_of_cell(tree.n_cells), self.control.checkpoint
+            before = [None if checkpoint is None else checkpoint.load(f"cell-{k}", _read_point) for k in order]
+            sources = [(of_cell[k], point) for k, point in zip(order, before, strict=True)]
+            cells = workers.place(sources, _trained, self.placed.maker, limits, is_spread=True)
+            machines = self.fetched(dict(zip(order, cells, strict=True)))
             trained = dict(zip(order, cells, strict=True))
             distances = self.bounds([(of_cell[k], trained[k]) for k in range(tree.n_cells)])
         except BaseException:
             workers.cancel([*handles, *cells])
             raise
         return [machines[k] for k in range(tree.n_cells)], at_home.tolist(), distances
+
+    def fetched(self, cells: dict[int, Any]) -> dict[int, CellMachine]:
+        """Return the machines of the cells, and write the points of those that are finished into the checkpoint."""
+        workers, checkpoint, numbers = self.placed.rows.workers, self.control.checkpoint, list(cells)
+        machines: dict[int, CellMachine] = {}
+        check = listener(self.monitor, "cells with workers")
+        size = len(numbers) if checkpoint is None else workers.n_blocks
+        for first in range(0, len(numbers), size):
+            some = numbers[first : first + size]
+            machines |= dict(zip(some, workers.fetch([cells[k] for k in some], chained, check), strict=True))
+            if checkpoint is not None:
+                points = workers.fetch(workers.map(_point_of, [cells[k] for k in some]), chained, check)
+                for k, point in zip(some, points, strict=True):
+                    if point is not None:
+                        checkpoint.store(f"cell-{k}", partial(_state_of, point))
+        return machines
 
     def bounds(self, cells: list[Any]) -> list[Distance]:
         """Return for each machine of the task a proved lower bound of the exact optimum; nothing if none is known."""
@@ -185,21 +205,54 @@ def _cell_of(chunks: list[_Chunk], about: TaskMaker) -> tuple[Task, IndexArray, 
     return about.of(data_of(table), labels, weights), positions, is_home
 
 
-def _trained(chunks: list[_Chunk], about: TaskMaker, limits: Limits) -> list[CellMachine]:
+class _Trained(list[CellMachine]):
+    """The machine of a cell, and its dual point; None if it is not finished."""
+
+    point: FloatArray | None = None
+
+    def load(self) -> FloatArray | None:
+        """Return the point that an earlier fit has reached."""
+        return self.point
+
+    def store(self, beta: FloatArray) -> None:
+        """Set the point."""
+        self.point = beta
+
+
+def _trained(source: tuple[list[_Chunk], FloatArray | None], about: TaskMaker, limits: Limits) -> _Trained:
     """Return the machine of a cell, whose rows are named by their positions in the whole table."""
-    task, positions, is_home = _cell_of(chunks, about)
-    interruption = Interruption()
+    task, positions, is_home = _cell_of(source[0], about)
+    interruption, trained = Interruption(), _Trained()
+    trained.point = source[1]
     with while_wanted(interruption.request):
-        machine = train_cell(task, np.arange(task.n), is_home, Control(limits, None, interruption))
+        machine = train_cell(task, np.arange(task.n), is_home, Control(limits, None, interruption), trained)
     used = np.sort(machine.rows)
-    return [
+    trained.append(
         replace(
             machine,
             cell=Cell(positions[used], is_home[used]),
             rows=positions[machine.rows],
             certificates=[replace(one, evidence=None) for one in machine.certificates],
         )
-    ]
+    )
+    return trained
+
+
+def _point_of(trained: _Trained, payload: bytes) -> list[FloatArray | None]:
+    del payload
+    return [trained.point]
+
+
+def _state_of(point: FloatArray) -> State:
+    return {}, {"beta": point}
+
+
+def _read_point(path: Path) -> FloatArray:
+    _, arrays = read_checked(path)
+    beta = arrays.get("beta", np.zeros(0, dtype=np.int64))
+    if beta.ndim != 1 or beta.dtype != np.float64 or not np.isfinite(beta).all():
+        raise DamagedFileError("its coefficients are not those of a cell")
+    return beta.copy()
 
 
 def _dual_chunks_of(

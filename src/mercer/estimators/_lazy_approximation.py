@@ -105,9 +105,7 @@ def fit_lazily(
     try:
         trained = _WAYS[type(way)](way, task, control)
     except ClusterError as error:
-        if isinstance(way, Landmarks):
-            again = "The same call continues." if control.checkpoint else "With checkpoint=FOLDER, a fit continues."
-            error.add_note(again)
+        error.add_note("The same call continues." if control.checkpoint else "With checkpoint=FOLDER, a fit continues.")
         raise
     machine._store_approximate(way, trained, maker.kernel, (rows.n, rows.p))
     for name in ("feature_names_in_", "_targets", "_weights"):
@@ -177,7 +175,6 @@ def _needs_of_rows(machine: Any, way: type[Way], spec: QuadraticSpec) -> list[st
     needs = {
         f"{_OTHER_ROWS.format(kernel)}: take another kernel": not _reads_columns(kernel),
         f"an approximate machine needs a finite C, got C = {spec.C}: set a finite C": not np.isfinite(spec.C),
-        "checkpoint= of cells needs the rows in memory: leave it out": machine._checkpoint is not None and way is Cells,
         "probability=True calibrates on rows in memory: set probability=False": getattr(machine, "probability", False),
         "landmarks of OneClassSVM need the rows in memory: take approximation='cells'": is_novelty and way is Landmarks,
         "contamination= sorts the scores of rows in memory: set contamination=None and nu": is_novelty
