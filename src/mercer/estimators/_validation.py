@@ -299,6 +299,8 @@ def _in_memory(estimator: BaseEstimator, X: Any) -> Any:
         "LogisticRegression train on lazy tables where they are, also on landmarks, "
         "Nystroem(...).fit(sample).transform(X)."
     )
+    if type(estimator).__name__ in ("KernelRidge", "LeastSquaresClassifier", "LeastSquaresSVC"):
+        remedy += " Ridge regression there is LinearSVR(loss='squared_epsilon_insensitive', epsilon=0)."
     return loaded(X, DEFAULT_MEMORY_LIMIT if limit is None else limit, remedy)
 
 
