@@ -34,6 +34,7 @@ from mercer import (
 from mercer.approximate.landmarks import _Earlier, _Training
 from mercer.data.files import checkpoint as checkpoints
 from mercer.data.files.checkpoint import CheckpointError
+from mercer.solvers.certified_rounds import _Rounds
 
 X, y = make_classification(2500, n_features=6, flip_y=0.2, random_state=0)
 THREE = np.arange(len(y)) % 3
@@ -398,3 +399,22 @@ def test_a_checkpoint_of_another_approximation_is_refused(tmp_path):
     a_fit(tmp_path, approximation=Landmarks(30))
     with pytest.raises(CheckpointError, match=r"approximation was Landmarks\(n_landmarks=30, .* and is Cells"):
         a_fit(tmp_path, approximation=Cells(100))
+
+
+def test_folds_of_probabilities_continue(tmp_path, monkeypatch):
+    steps, solution = [], _Rounds.solution
+
+    def counted(self, *about):
+        solved = solution(self, *about)
+        steps.append(solved.n_iter)
+        return solved
+
+    monkeypatch.setattr(_Rounds, "solution", counted)
+    rows, labels = np.concatenate([X, X[:200] + 0.1]), np.concatenate([y, y[:200]])  # folds are not solved in batches
+    machines = [
+        SVC(probability=True, calibration_values="folds").fit(rows, labels, checkpoint=tmp_path) for _ in range(2)
+    ]
+    assert len({one.name.rpartition("-")[0] for one in tmp_path.glob("fold-*-machine-0-*.bin")}) == 5
+    assert len(steps) == 12
+    assert sum(steps[6:]) < 0.1 * sum(steps[:6])
+    np.testing.assert_allclose(*(one.predict_proba(X[:50]) for one in machines), atol=1e-3)

@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import signal
 import subprocess
 import sys
 import warnings
@@ -24,8 +25,10 @@ from sklearn.metrics import ConfusionMatrixDisplay, PrecisionRecallDisplay, RocC
 from sklearn.model_selection import cross_val_score
 
 import mercer
-from mercer import SVC, SVR, KernelLogisticRegression, OneClassSVM, as_model, fit_model
+from mercer import SVC, SVR, KernelLogisticRegression, OneClassSVM, as_model, fit_model, load_model
 from mercer.data import TableError, as_table
+from mercer.data.files import CheckpointError
+from mercer.data.files import checkpoint as checkpoints
 from mercer.solvers import ProgressBar, StageProgress
 from mercer.solvers.progress_bar import NotebookBar
 from mercer.studies import ledger
@@ -34,6 +37,7 @@ from mercer.studies.inputs import read_input
 from mercer.studies.judging import SVM
 from mercer.studies.report.python_options import in_python
 from mercer.studies.search import SearchStopped
+from test_checkpoints import StoppedHereError
 
 
 def two_groups(n=90, seed=3):
@@ -410,3 +414,107 @@ def test_names_of_the_study_are_lazy():
     program = "import sys, mercer; mercer.SVC; print(*(name for name in sys.modules if 'mercer.studies' in name))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def results_of(study):
+    return {
+        "errors": [one.errors for one in study.trained],
+        "settings": [one.setting for one in study.trained],
+        "curve": [study.curve.errors, study.curve.held_out.tolist()],
+        "repeats": study.repeats,
+        "primal": pytest.approx(study.model.certificate.primal, rel=1e-4),
+    }
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Write a state after every part of the work."""
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "_SHARE", 1e9)
+
+
+@pytest.mark.parametrize(
+    "kind", ["classes", *(pytest.param(one, marks=pytest.mark.slow) for one in ("numbers", "wide"))]
+)
+def test_a_study_that_was_stopped_continues(kind, often, tmp_path, monkeypatch):
+    frame = two_groups()
+    if kind == "wide":
+        frame = frame.join(pd.DataFrame(np.random.default_rng(0).normal(size=(len(frame), 90))).add_prefix("w"))
+    target = frame.select_dtypes("number").columns[0] if kind == "numbers" else "state"
+    about = {"target": target, "folds": 2, "keep_sealed": True, "repeats": 1, "verbose": 0}
+    about |= {} if kind == "wide" else {"kernel": "rbf"}
+    plain = results_of(mercer.study(frame, **about))
+    saved, written, folder, save = [], [], tmp_path / "states", checkpoints.Generations.save
+    for name in ("settings", "rival-1", "curve", "repeat-1"):
+
+        def stopping(self, state, *rest, name=name):
+            save(self, state, *rest)
+            saved.append(state)
+            if state.startswith(name):
+                raise StoppedHereError
+
+        monkeypatch.setattr(checkpoints.Generations, "save", stopping)
+        with pytest.raises(StoppedHereError):
+            mercer.study(frame, checkpoint=folder, **about)
+    monkeypatch.setattr(checkpoints.Generations, "save", lambda _, name, *rest: written.append(name))
+    assert results_of(mercer.study(frame, checkpoint=folder, **about)) == plain
+    assert all(one.startswith("final-") for one in written)
+    assert len({one for one in saved if one.startswith("rival")}) >= 3
+    if kind == "wide":
+        assert (folder / "search-linear").is_dir()
+    else:
+        opened = mercer.study(frame, checkpoint=folder, **about | {"keep_sealed": False})
+        assert opened.svm.errors == plain["errors"][0]
+
+
+def test_a_checkpoint_of_another_study_is_refused(often, tmp_path):
+    folder, frame, about = tmp_path / "states", two_groups(), {"keep_sealed": True, **QUICK}
+    mercer.study(frame, "state", checkpoint=folder, **about)
+    for path in folder.glob("rival-0-*.bin"):
+        checkpoints.write_checked(path, {"place": 99, "seconds": 1.0, "n_rows": 9}, {"errors": np.zeros(2)})
+    with pytest.warns(UserWarning, match=r"rival-0-\d+-\d+.bin is damaged and is not used"):
+        mercer.study(frame, "state", checkpoint=folder, **about)
+    for changed, why in (({"seed": 1}, "split was"), ({"class_weight": "balanced"}, "class_weight was None")):
+        with pytest.raises(CheckpointError, match=f"the checkpoint of other work: {why}"):
+            mercer.study(frame, "state", checkpoint=folder, **about | changed)
+    with pytest.raises(CheckpointError, match="table was "):
+        mercer.study(frame[1:], "state", checkpoint=folder, **about)
+    with pytest.raises(TableError, match="checkpoint= and max_seconds= do not go together"):
+        mercer.study(frame, "state", checkpoint=folder, max_seconds=60, **about)
+
+
+KILLED = """
+import os, signal, sys
+from mercer.data.files import checkpoint
+from mercer.studies.cli import run
+checkpoint.SECONDS, checkpoint._SHARE = 0.0, 1e9
+save, count = checkpoint.Generations.save, [0]
+def dying(self, *about):
+    save(self, *about)
+    count[0] += 1
+    if count[0] == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+checkpoint.Generations.save = dying
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+def test_commands_that_are_killed_again_and_again_continue(tmp_path):
+    two_groups(900).to_csv("t.csv", index=False)
+    about = ("--target", "state", "--checkpoint")
+    commands = {
+        "study": ("study", "t.csv", *about, "study_states", "--folds", "2", "--kernel", "rbf", "--out", "killed"),
+        "fit": ("fit", "t.csv", *about, "fit_states", "--out", "killed.mercer", "--approximation", "landmarks:30"),
+    }
+    for name, command in commands.items():
+        for moment in (1, 3, 7) if name == "study" else (1, 2, 3):
+            done = subprocess.run([sys.executable, "-c", KILLED, str(moment), *command], check=False)
+            assert done.returncode == -signal.SIGKILL
+        done = subprocess.run([sys.executable, "-c", KILLED, "-1", *command], check=False)
+        assert done.returncode == 0
+    plain = mercer.study("t.csv", "state", folds=2, kernel="rbf", verbose=0, keep_sealed=True)
+    killed = load_model("killed/model.mercer")
+    assert killed.certificate.primal == pytest.approx(plain.model.certificate.primal, rel=1e-4)
+    fitted = fit_model(two_groups(900), "state", SVC(approximation=mercer.Landmarks(30)))
+    assert load_model("killed.mercer").certificate.primal == pytest.approx(fitted.certificate.primal, rel=2e-3)

@@ -26,6 +26,7 @@ from mercer.approximate.choice import AUTO, FEWEST_ROWS, Choice, Elsewhere, choo
 from mercer.approximate.cross_fitting import values_without_folds
 from mercer.approximate.landmarks import Landmarks
 from mercer.approximate.median_tree import Cell, MedianTree, kernel_of_cuts
+from mercer.approximate.stored_choice import load_choice, store_choice
 from mercer.approximate.task import MachineTask, Task
 from mercer.approximate.way import ApproximateMachine, Expansion, Way
 from mercer.approximate.ways import WAYS, way_of
@@ -49,7 +50,9 @@ __all__ = [
     "Way",
     "choose",
     "kernel_of_cuts",
+    "load_choice",
     "own_distances",
+    "store_choice",
     "values_without_folds",
     "way_of",
 ]

@@ -156,7 +156,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
         def without_folds(check: Callable[[], None]) -> FloatArray:
             nonlocal peak_bytes
-            control = Control(Limits(self.tol, max_seconds=max_seconds), interruption=Interruption(self._search))
+            limits, interruption = Limits(self.tol, max_seconds=max_seconds), Interruption(self._search)
+            control = Control(limits, interruption=interruption, checkpoint=self._checkpoint)
             values = cross_fitted(
                 gram,
                 labels.codes[labels.rows],

@@ -161,7 +161,7 @@ def cross_fitted(
             penalties[remaining],
             scheme=scheme,
             duals=duals,
-            control=tighter.after(time.perf_counter() - began, 0),
+            control=tighter.after(time.perf_counter() - began, 0).in_part(f"fold-{int(out[0])}"),
         )
         check()  # a machine that was ended by time or Ctrl-C does not count
         peak = max(peak, machines.solutions.peak_memory_bytes)

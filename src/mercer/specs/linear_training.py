@@ -165,7 +165,8 @@ def linear_values_by_folds(
 
     def fit(remaining: IndexArray, out: IndexArray) -> FloatArray:
         tasks = class_tasks(codes, n_classes, scheme, weigh, remaining)
-        machines = train_linear(spec, data, tasks, tighter.after(time.perf_counter() - began, 0))
+        left = tighter.after(time.perf_counter() - began, 0).in_part(f"fold-{int(out[0])}")
+        machines = train_linear(spec, data, tasks, left)
         check()  # a machine that was ended by time or Ctrl-C does not count
         return machines.values(data.rows(out).stored)
 

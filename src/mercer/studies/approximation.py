@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from mercer.approximate import AUTO, FEWEST_ROWS, Choice, Way, choose, way_of
+from mercer.approximate import AUTO, FEWEST_ROWS, Choice, Way, choose, load_choice, store_choice, way_of
 from mercer.data import TableError
+from mercer.data.files import Checkpoint
 from mercer.solvers import Control, Interruption, Limits, StageProgress, duration, fit_progress
 from mercer.studies.candidates import Cell, KernelChoice, approximated
 from mercer.studies.contenders import Fold, part_of
+from mercer.studies.finished_work import folder_of_search
 from mercer.studies.goal import Goal
 from mercer.studies.models import TrainingSet
 from mercer.studies.plan import SearchPlan
@@ -70,6 +72,7 @@ def search_by_pilot(
     deadline: Deadline,
     fit_seconds: float | None,
     report: Callable[[StageProgress], object],
+    checkpoint: Checkpoint | None,
 ) -> SearchResult:
     """Choose kernel and settings by exact machines of some rows, then exact, landmarks or cells, and judge on all rows.
 
@@ -89,6 +92,8 @@ def search_by_pilot(
         Time that is left for the final fit.
     report : callable
         Called with the progress.
+    checkpoint : Checkpoint, optional
+        Where finished candidates and the choice are written.
 
     Raises
     ------
@@ -100,7 +105,8 @@ def search_by_pilot(
     left = deadline.seconds_left
     parts = [part_of(fold, PILOT_ROWS) for fold in folds]
     plan = planned(parts, goal, kernels=kernels, max_seconds=None if left is None else _FIRST_SHARE * left)
-    first = judged(parts, goal, kernels=kernels, sizes=plan.sizes, max_seconds=plan.max_seconds)
+    in_folder, limits = folder_of_search(checkpoint, "pilot"), {"sizes": plan.sizes, "max_seconds": plan.max_seconds}
+    first = judged(parts, goal, kernels=kernels, checkpoint=in_folder, **limits)
     curved = [cell for cell in first.cells if not cell.choice.is_linear]
     n_train = min(len(fold.train) for fold in folds)
     first = replace(first, n_rows=n_train)
@@ -108,7 +114,10 @@ def search_by_pilot(
         return first
     best = min(curved, key=lambda cell: cell.rank)
     report(StageProgress("pilot"))
-    choice = _choice(goal, training_of(best.choice), best, fit_seconds, report)
+    choice = load_choice(checkpoint)
+    if choice is None:
+        choice = _choice(goal, training_of(best.choice), best, fit_seconds, report)
+        store_choice(checkpoint, choice)
     linear = min((cell for cell in first.cells if cell.choice.is_linear), key=lambda cell: cell.rank, default=None)
     seconds = next((one.seconds for one in choice.candidates if one.way == choice.way), math.inf)
     if linear is not None and fit_seconds is not None and seconds > fit_seconds:
@@ -127,7 +136,8 @@ def search_by_pilot(
     try:
         if not grid:
             raise SearchStopped("time limit")
-        second = judged(folds, goal, grid=grid, sizes=(n_train,), max_seconds=deadline.seconds_left)
+        about = {"max_seconds": deadline.seconds_left, "checkpoint": folder_of_search(checkpoint, "all-rows")}
+        second = judged(folds, goal, grid=grid, sizes=(n_train,), **about)
     except SearchStopped as stopped:
         if str(stopped) == "interrupted":
             return replace(first, stopped="interrupted")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mercer import solvers
 from mercer.certificates import Status
+from mercer.data.files import Checkpoint, digest_of, text_of
 from mercer.gram import CachePolicy, Gram
 from mercer.solvers import StageProgress, fit_progress
 from mercer.studies.candidates import Cell, KernelChoice
@@ -33,6 +34,7 @@ def final_fit(
     report: Callable[[StageProgress], object],
     budget: TimeBudget,
     groups: npt.NDArray[np.int64] | None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Model, SearchResult]:
     """Return the machine of the best cell, fitted to all rows that are not sealed, and the search with this choice.
 
@@ -54,6 +56,8 @@ def final_fit(
         What was cut short is added to its cuts.
     groups : ndarray of int64 or None
         Groups of rows that stay together where probabilities are calibrated.
+    checkpoint : Checkpoint, optional
+        Where the points of the machines are written.
 
     Raises
     ------
@@ -75,7 +79,9 @@ def final_fit(
         if interrupted and left is None:
             left = LAST_FIT
         limits = solvers.Limits(tol=tol, max_seconds=left)
-        control = solvers.Control(limits, lambda progress: report(fit_progress("final fit", progress)))
+        control = solvers.Control(
+            limits, lambda progress: report(fit_progress("final fit", progress)), checkpoint=checkpoint
+        ).in_part(f"final-{digest_of(text_of(cell.candidate))}")
         training = training_of(cell.choice)
         cache_policy = CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
         with control.interruption as interruption:
@@ -106,7 +112,9 @@ def final_fit(
             f"The final fit was ended {how} its optimum, at a relative gap of {model.certificate.relative_gap:.2g}."
         )
     limits = solvers.Limits(tol=tol, max_seconds=budget.share(CALIBRATION))
-    control = solvers.Control(limits, lambda progress: report(fit_progress("probabilities", progress)))
+    control = solvers.Control(
+        limits, lambda progress: report(fit_progress("probabilities", progress)), checkpoint=checkpoint
+    ).in_part(f"probabilities-{digest_of(text_of(cell.candidate))}")
     with control.interruption as interruption:
         if interrupted:
             interruption.request()

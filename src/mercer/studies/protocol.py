@@ -17,6 +17,7 @@ import mercer
 from mercer import solvers
 from mercer.approximate import AUTO
 from mercer.data import TableError, as_table, check_count, check_number
+from mercer.data.files import Checkpoint, text_of
 from mercer.model_selection import (
     check_share,
 )
@@ -75,6 +76,7 @@ def study(
     max_seconds: float | None = None,
     repeats: int = 0,
     keep_sealed: bool = False,
+    checkpoint: Any = None,
     looks: Looks | None = None,
     progress: Callable[[StageProgress], object] | None = None,
     presenter: Presentation | None = None,
@@ -94,6 +96,11 @@ def study(
     presenter : Presentation, optional
         Makes the page and the texts of the result.
     """
+    if checkpoint is not None and max_seconds is not None:
+        raise TableError(
+            "checkpoint= and max_seconds= do not go together, because the clock decides what a time limit leaves out",
+            "leave one of them out",
+        )
     budget, started = TimeBudget(max_seconds), datetime.now(UTC)
     clock, report = Clock(), progress or (lambda _: None)
     table = as_table(table)
@@ -113,37 +120,45 @@ def study(
     rows = replace(rows, kernels=asked_kernels(rows.kernels, approximation))
     goal, encoder = rows.goal, rows.training.encoder
     assert isinstance(encoder, TableEncoder)
-    report(StageProgress("search"))
-    searched_rows = rows.rest.take(rows.searched), rows.truth[rows.searched]
-    folds = encoded_folds(*searched_rows, rows.splits, rows.encoder, rows.readers)
-    goal.suit(folds[0].X)
-    search_result = searched(folds, goal, rows.kernels, rows.training_of, approximation, budget, progress)
-    search_result = replace(search_result, n_in_folds=len(rows.searched))
-    clock.lap("search")
+    about = {"task": task, "class_weight": class_weight, "scoring": scoring, "cost": cost, "tol": tol}
+    about |= {"columns": columns, "split": split, "kernel": asked, "approximation": approximation}
 
-    report(StageProgress("comparison with simpler methods"))
-    rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
-    others = choose_rivals(folds, rivals, search_result.best.n_rows, search_result.n_rows, budget)
-    clock.lap("choosing the machines to compare with")
+    def about_study() -> dict[str, Any]:
+        options = {name: text_of(value) for name, value in about.items()}
+        return {"work": "study", "table": table.checksum(), "target": target, "options": options}
 
-    model, search_result = final_fit(goal, rows.training_of, search_result, tol, report, budget, rows.units)
-    clock.lap("final fit and certificate")
+    with Checkpoint.opened(checkpoint, about_study) as states:
+        report(StageProgress("search"))
+        searched_rows = rows.rest.take(rows.searched), rows.truth[rows.searched]
+        folds = encoded_folds(*searched_rows, rows.splits, rows.encoder, rows.readers)
+        goal.suit(folds[0].X)
+        search_result = searched(folds, goal, rows.kernels, rows.training_of, approximation, budget, progress, states)
+        search_result = replace(search_result, n_in_folds=len(rows.searched))
+        clock.lap("search")
 
-    trained = [trained_svm(goal, search_result, model, clock.seconds["final fit and certificate"])]
-    trained += train_others(goal, others, rows.training.X, encoder, rows.truth, budget)
-    clock.lap("final fits of the others")
+        report(StageProgress("comparison with simpler methods"))
+        rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
+        others = choose_rivals(folds, rivals, search_result.best.n_rows, search_result.n_rows, budget, states)
+        clock.lap("choosing the machines to compare with")
 
-    curve = _learning_curve(goal, search_result, folds, report, budget)
-    clock.lap("learning curve")
+        model, search_result = final_fit(goal, rows.training_of, search_result, tol, report, budget, rows.units, states)
+        clock.lap("final fit and certificate")
 
-    spread: tuple[float, ...] = ()
-    if check_count("repeats", repeats, at_least=0):
-        report(StageProgress("repetitions on other splits"))
-        pilot = search_result.pilot
-        kernels = rows.kernels if pilot is None else asked_kernels(rows.kernels, pilot.way)
-        chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else []
-        spread = repeated(rows, table, chosen or kernels, repeats, split, SEARCH_TOL, budget)
-        clock.lap("repetitions on other splits")
+        trained = [trained_svm(goal, search_result, model, clock.seconds["final fit and certificate"])]
+        trained += train_others(goal, others, rows.training.X, encoder, rows.truth, budget)
+        clock.lap("final fits of the others")
+
+        curve = _learning_curve(goal, search_result, folds, report, budget, states)
+        clock.lap("learning curve")
+
+        spread: tuple[float, ...] = ()
+        if check_count("repeats", repeats, at_least=0):
+            report(StageProgress("repetitions on other splits"))
+            pilot = search_result.pilot
+            kernels = rows.kernels if pilot is None else asked_kernels(rows.kernels, pilot.way)
+            chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else []
+            spread = repeated(rows, table, chosen or kernels, repeats, split, SEARCH_TOL, budget, states)
+            clock.lap("repetitions on other splits")
     sealed_study = SealedStudy(
         target=target,
         table=table,
@@ -190,13 +205,20 @@ def _learning_curve(
     folds: list[Fold],
     report: Callable[[StageProgress], object],
     budget: TimeBudget,
+    states: Checkpoint | None,
 ) -> LearningCurve:
     """The learning curve of the best setting. A first Ctrl-C ends it, a second one the study."""
     report(StageProgress("learning curve"))
     seconds = budget.share(CURVE)
     with solvers.Interruption() as interruption:
         curve = learning_curve(
-            goal, search_result.best, folds, tol=SEARCH_TOL, max_seconds=seconds, interruption=interruption
+            goal,
+            search_result.best,
+            folds,
+            tol=SEARCH_TOL,
+            max_seconds=seconds,
+            interruption=interruption,
+            checkpoint=states,
         )
     if seconds is not None and not curve.is_whole and not interruption.requested:
         budget.cuts.append(f"The learning curve was {'cut short' if curve.rows else 'left out'}.")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
 
 from mercer.data import Table, TableError
+from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
 from mercer.model_selection import InTime, rows_enough
 from mercer.solvers import Interruption
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import encoded_folds
+from mercer.studies.finished_work import folder_of_search
 from mercer.studies.preparation import Prepared, SplitOptions
 from mercer.studies.sealing import folds_of
 from mercer.studies.search import SearchStopped, search
@@ -27,6 +33,7 @@ def repeated(
     split: SplitOptions,
     tol: float,
     budget: TimeBudget,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[float, ...]:
     """Return a figure of merit for each repetition of the choice; larger is better.
 
@@ -47,6 +54,8 @@ def repeated(
     tol : float
         KKT violation of each machine.
     budget : TimeBudget
+    checkpoint : Checkpoint, optional
+        Where the figures are written.
     """
     arrangement, goal = rows.arranged.of(rows.sealed.rest), rows.goal
     if len(rows.searched) < rows.rest.n_rows:
@@ -65,6 +74,11 @@ def repeated(
     n_asked = sum(len(validation) for _, validation in rows.splits)
     with Interruption() as interruption:
         for number in range(1, n_repeats + 1):
+            name = f"repeat-{number}"
+            before = None if checkpoint is None else checkpoint.load(name, _read_figure)
+            if before is not None:
+                figures.append(before)
+                continue
             try:
                 strata = arrangement.strata(truth, rows_enough(test_size, n_folds))
                 inner, outer = arrangement.arrangement.holdout(strata, test_size, seed + number)
@@ -78,6 +92,7 @@ def repeated(
                     tol=tol,
                     max_seconds=deadline.seconds_left,
                     interruption=interruption,
+                    checkpoint=folder_of_search(checkpoint, name),
                 ).best
             except (TableError, SearchStopped):  # too few rows of a class, or no time
                 break
@@ -89,9 +104,24 @@ def repeated(
             if interruption.requested or deadline.has_come:
                 break
             error = goal.error_of(fold.truth[outer], answers.values, answers.scheme)
-            figures.append(float(goal.figure(error * n_asked / len(outer))))
+            figure = float(goal.figure(error * n_asked / len(outer)))
+            figures.append(figure)
+            if checkpoint is not None:
+                checkpoint.store(name, partial(_state_of, figure))
     if interruption.insisted:
         raise KeyboardInterrupt
     if len(figures) < n_repeats:
         budget.cuts.append(f"The choice was repeated on {len(figures)} of {n_repeats} other splits.")
     return tuple(figures)
+
+
+def _state_of(figure: float) -> State:
+    return {}, {"figure": np.array([figure])}
+
+
+def _read_figure(path: Path) -> float:
+    _, arrays = read_checked(path)
+    figures = arrays.get("figure", np.zeros(0))
+    if figures.shape != (1,):
+        raise DamagedFileError("it has no figure")
+    return float(figures[0])

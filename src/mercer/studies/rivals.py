@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mercer.data.files import Checkpoint, State
 from mercer.model_selection import WHOLE_ROWS
 from mercer.studies.contenders import Chosen, Fold, part_of
+from mercer.studies.finished_work import once
 from mercer.studies.time_budget import LEAST, RIVALS, Deadline, TimeBudget
 
 FIRST_ROWS = 500
@@ -84,6 +87,35 @@ class Choosing:
         estimator, seconds = self.rival.estimator(setting, folds[0]), time.perf_counter() - began
         self.chosen = Chosen(self.rival.name, self.rival.said(setting), estimator, errors, seconds, n_rows)
 
+    def in_time(self, n_rows: int, seconds: float | None) -> Chosen | None:
+        """Choose by as many training rows as there is time for, `n_rows` at most; None without time for any."""
+        deadline = Deadline(seconds)
+        first = Deadline(None if seconds is None else max(LEAST, seconds))
+        sizes = {min(n_rows, size) for size in (*([] if seconds is None else [FIRST_ROWS]), WHOLE_ROWS, n_rows)}
+        for size in sorted(sizes) if len(self.rival.settings) > 1 else [n_rows]:
+            soon = deadline.seconds_left
+            if soon is not None and self.chosen is not None and self.expected_seconds(size) > soon:
+                break
+            try:
+                self.try_with(size, deadline if self.chosen else first)
+            except TimeoutError:
+                break
+        return self.chosen
+
+    def state(self) -> State:
+        """Return the choice as a header and arrays."""
+        assert self.chosen is not None
+        header = {"place": self._place, "seconds": self.chosen.seconds, "n_rows": self.chosen.n_rows}
+        return header, {"errors": np.array(self.chosen.errors)}
+
+    def decoded(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Chosen | None:
+        """Return the choice of :meth:`state`."""
+        setting, errors = self.rival.settings[int(header["place"])], tuple(arrays["errors"].tolist())
+        if len(errors) != len(self.folds):
+            raise ValueError("it has the errors of other folds")
+        estimator, about = self.rival.estimator(setting, self.folds[0]), (header["seconds"], int(header["n_rows"]))
+        return Chosen(self.rival.name, self.rival.said(setting), estimator, errors, *about)
+
     def expected_seconds(self, n_rows: int) -> float:
         """Return about how long the next choice takes with so many rows."""
         assert self.chosen is not None
@@ -91,7 +123,12 @@ class Choosing:
 
 
 def choose_rivals(
-    folds: Sequence[Fold], rivals: Sequence[Rival], n_rows: int, n_whole: int, budget: TimeBudget
+    folds: Sequence[Fold],
+    rivals: Sequence[Rival],
+    n_rows: int,
+    n_whole: int,
+    budget: TimeBudget,
+    checkpoint: Checkpoint | None = None,
 ) -> list[Chosen]:
     """Choose the settings of the rivals by as many training rows of a fold as the best candidate was judged with.
 
@@ -101,23 +138,22 @@ def choose_rivals(
     chosen, deadline = [], Deadline(budget.share(RIVALS))
     for number, rival in enumerate(rivals):
         left = deadline.seconds_left
-        rival_deadline = Deadline(None if left is None else left / (len(rivals) - number))
-        first = Deadline(None if left is None else max(LEAST, left / (len(rivals) - number)))
+        seconds = None if left is None else left / (len(rivals) - number)
         choosing = Choosing(rival, folds, n_whole)
-        sizes = {min(n_rows, size) for size in (*([] if left is None else [FIRST_ROWS]), WHOLE_ROWS, n_rows)}
-        for size in sorted(sizes) if len(rival.settings) > 1 else [n_rows]:
-            soon = rival_deadline.seconds_left
-            if soon is not None and choosing.chosen is not None and choosing.expected_seconds(size) > soon:
-                break
-            try:
-                choosing.try_with(size, rival_deadline if choosing.chosen else first)
-            except TimeoutError:
-                break
-        if choosing.chosen is None:
+        best = once(
+            checkpoint,
+            f"rival-{number}-{n_rows}",
+            partial(choosing.in_time, n_rows, seconds),
+            encode=lambda _, choosing=choosing: choosing.state(),
+            decode=choosing.decoded,
+            is_finished=lambda one: one is not None,
+        )
+        if best is None:
             budget.cuts.append(f"There was no time for {rival.name}.")
             continue
-        used = choosing.chosen.n_rows
-        if used < n_rows:
-            budget.cuts.append(f"The setting of {rival.name} was chosen with {used:,} training rows a fold only.")
-        chosen.append(choosing.chosen)
+        if best.n_rows < n_rows:
+            budget.cuts.append(
+                f"The setting of {rival.name} was chosen with {best.n_rows:,} training rows a fold only."
+            )
+        chosen.append(best)
     return chosen

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,7 @@ def search(
     max_seconds: float | None = None,
     interruption: Interruption | None = None,
     progress: Callable[[StageProgress], object] | None = None,
+    checkpoint: Path | None = None,
 ) -> SearchResult:
     """Cross-validate a grid of kernels and values of C.
 
@@ -172,6 +174,8 @@ def search(
         A request stops the search in the same way.
     progress : callable, optional
         Called with a `StageProgress` after every candidate, and several times a second.
+    checkpoint : Path, optional
+        Folder of the results of finished candidates; see :class:`mercer.KernelSearchCV`.
 
     Returns
     -------
@@ -185,10 +189,10 @@ def search(
     """
     run = _Run(folds, goal, sizes, tol, max_seconds, interruption or Interruption(), progress)
     if grid is not None:
-        return run.result(grid, extend=False, memory_limit=memory_limit)
+        return run.result(grid, extend=False, memory_limit=memory_limit, checkpoint=checkpoint)
     choices = sorted(kernels, key=lambda one: one.simplicity)
     of_all = [Candidate(choice, C, goal.epsilons[0]) for choice in choices for C in sorted(C_grid)]
-    return run.result(of_all, epsilons=goal.epsilons, extend=extend, memory_limit=memory_limit)
+    return run.result(of_all, epsilons=goal.epsilons, extend=extend, memory_limit=memory_limit, checkpoint=checkpoint)
 
 
 def last_resort(
@@ -242,6 +246,7 @@ class _Run:
         extend: bool,
         epsilons: Sequence[float | None] = (),
         memory_limit: int | None = None,
+        checkpoint: Path | None = None,
     ) -> SearchResult:
         """Search, and return the cells; SearchStopped if no candidate was judged."""
         judge = FoldJudge(self.folds, self.goal)
@@ -281,7 +286,7 @@ class _Run:
         with self.interruption, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the study says what was stopped, and which machines are not optimal
             try:
-                search.fit(judge.numbers, judge.targets)
+                search.fit(judge.numbers, judge.targets, checkpoint=checkpoint)
             except StoppedError as error:
                 raise SearchStopped("interrupted" if self.interruption.requested else "time limit") from error
         stopped = "interrupted" if search.stopped_ and self.interruption.requested else search.stopped_

@@ -9,10 +9,12 @@ from functools import partial
 from scipy import sparse
 
 from mercer import solvers
+from mercer.data.files import Checkpoint
 from mercer.solvers import StageProgress
 from mercer.studies.approximation import Approximation, asks_for_a_pilot, search_by_pilot
 from mercer.studies.candidates import C_GRID, KernelChoice, usual_gamma
 from mercer.studies.contenders import Fold
+from mercer.studies.finished_work import folder_of_search, once
 from mercer.studies.goal import Goal
 from mercer.studies.models import TrainingSet
 from mercer.studies.plan import PLAN, plan_search
@@ -39,6 +41,7 @@ def searched(
     approximation: Approximation,
     budget: TimeBudget,
     progress: Progress,
+    checkpoint: Checkpoint | None = None,
 ) -> SearchResult:
     """Plan the search, search, and return the result.
 
@@ -49,7 +52,7 @@ def searched(
     deadline, interruption = Deadline(budget.share(SEARCH)), solvers.Interruption()
     try:
         search_result = _in_time(
-            folds, goal, kernels, training_of, approximation, budget, deadline, interruption, progress
+            folds, goal, kernels, training_of, approximation, budget, deadline, interruption, progress, checkpoint
         )
     except SearchStopped:
         if interruption.requested or not any(one.is_linear for one in kernels):
@@ -87,6 +90,7 @@ def _in_time(
     deadline: Deadline,
     interruption: solvers.Interruption,
     progress: Progress,
+    checkpoint: Checkpoint | None,
 ) -> SearchResult:
     """Search up to the deadline; SearchStopped if no candidate is finished then."""
     if deadline.has_come:
@@ -101,7 +105,15 @@ def _in_time(
         sizes: tuple[int, ...] = (min(len(fold.train) for fold in folds),)
         if deadline.seconds_left is not None:  # in rounds, so that the best one is judged on all rows in time
             sizes = planned(folds, goal, kernels=linear, C_grid=grid, max_seconds=deadline.seconds_left).sizes
-        first = judged(folds, goal, kernels=linear, C_grid=grid, sizes=sizes, max_seconds=deadline.seconds_left)
+        first = judged(
+            folds,
+            goal,
+            kernels=linear,
+            C_grid=grid,
+            sizes=sizes,
+            max_seconds=deadline.seconds_left,
+            checkpoint=folder_of_search(checkpoint, "linear"),
+        )
         if first.stopped == "time limit":
             budget.cuts.append(
                 "Only linear machines were tried: on a table with so many columns kernels are seldom better, and the "
@@ -124,10 +136,20 @@ def _in_time(
     if first is None and curved and asks_for_a_pilot(approximation, plan, n_rows):
         report = progress or (lambda _: None)
         return search_by_pilot(
-            folds, goal, kernels, judged, planned, training_of, budget, deadline, fit_seconds, report
+            folds, goal, kernels, judged, planned, training_of, budget, deadline, fit_seconds, report, checkpoint
         )
     left = SECONDS_WITHOUT_LIMIT if deadline.seconds_left is None else deadline.seconds_left
-    if first is not None and plan.kernels and plan.seconds > left:
+
+    def takes_too_long() -> bool:
+        return bool(plan.kernels) and plan.seconds > left
+
+    if first is not None and once(
+        checkpoint,
+        "kernels_take_too_long",
+        takes_too_long,
+        encode=lambda is_so: ({"is_so": is_so}, {}),
+        decode=lambda header, _: bool(header["is_so"]),
+    ):
         enough = budget.spent + _ROOM * (plan.seconds + first.seconds) / SEARCH
         budget.cuts.append(
             f"Only linear machines were tried: kernels would take about {duration(plan.seconds)}, and on a table with "
@@ -142,7 +164,13 @@ def _in_time(
         return first
     try:
         search_result = judged(
-            folds, goal, kernels=plan.kernels, C_grid=grid, sizes=plan.sizes, max_seconds=deadline.seconds_left
+            folds,
+            goal,
+            kernels=plan.kernels,
+            C_grid=grid,
+            sizes=plan.sizes,
+            max_seconds=deadline.seconds_left,
+            checkpoint=folder_of_search(checkpoint, "kernels"),
         )
     except SearchStopped:
         if first is None:

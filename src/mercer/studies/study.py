@@ -69,6 +69,7 @@ def study(
     max_seconds: float | None = None,
     repeats: int = 0,
     keep_sealed: bool = False,
+    checkpoint: str | Path | None = None,
     out: str | Path | None = None,
     force: bool = False,
     verbose: int = 1,
@@ -175,6 +176,11 @@ def study(
     keep_sealed : bool, default=False
         Whether to end before the seal is opened, so that options can be compared by the folds alone. The method `open`
         of the result, or a study with the same options, opens it.
+    checkpoint : str or Path, optional
+        Folder where finished work is written: judged candidates, machines to compare with, the points of the final fit,
+        the learning curve, and repetitions. If the process is killed, the same call continues from there. A folder that
+        belongs to another table, other options or another version is refused; it stays: delete it in the end. Not with
+        `max_seconds`.
     out : str or Path, optional
         Folder that page and model are written to, as by the method `save` of the result. Looks at sealed rows are then
         counted in the ledger of the folder; without it, they are counted until Python ends.
@@ -252,6 +258,7 @@ def study(
         "test_size": test_size, "kernel": kernel, "approximation": approximation, "class_weight": class_weight,
         "cost": costs, "scoring": scoring,
         "n_folds": folds, "repeats": repeats, "keep_sealed": keep_sealed,
+        "checkpoint": checkpoint,
     }  # fmt: skip
     asked = None if out is None else Path(out)
     place = nullcontext() if asked is None else writable_folder(asked if force else free_folder(asked))

@@ -34,7 +34,7 @@ _LEAST_WORK = 0.5  # seconds of work that are worth a write
 _FORMAT = 1
 _ABOUT, _LOCK = "about.json", "lock"
 _OWN = re.compile(
-    r"about\.json|lock|[a-z_]+(?:-[0-9a-z_]+)*\.bin|fit|choice|best-[0-9a-f]+|\.mercer-[0-9a-f]+-[0-9a-f]+\.part"
+    r"about\.json|lock|[a-z_]+(?:-[0-9a-z_]+)*\.bin|fit|choice|(?:best|search)-[0-9a-z-]+|\.mercer-[0-9a-f]+-[0-9a-f]+\.part"
 )
 _MOST_BYTES = 16 << 20  # bytes of about.json that are read
 _LONG = 1000  # characters; longer texts of parameters are compared by a hash

@@ -19,6 +19,7 @@ from mercer.studies.cli.options import (
     Number,
     OnceCommand,
     as_text,
+    checkpoint_option,
     class_weight_option,
     column_options,
     copies_option,
@@ -102,6 +103,7 @@ _MORE_TIME = "give it more time with --max-seconds, or allow --kernel linear, to
     is_flag=True,
     help="End before the seal is opened: compare options by the folds. The same command without it opens the seal.",
 )
+@checkpoint_option
 @click.pass_obj
 def study_command(
     arguments: list[str],

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data.files import Checkpoint, digest_of, text_of
 from mercer.model_selection import Interval, corrected_t_test
 from mercer.solvers import Interruption
 from mercer.studies.candidates import Cell
 from mercer.studies.contenders import Fold, thinned
+from mercer.studies.finished_work import once
 from mercer.studies.goal import FoldAnswers, Goal
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
@@ -89,7 +93,14 @@ def gain_between(goal: Goal, fewer: Sequence[float], more: Sequence[float], test
 
 
 def learning_curve(
-    goal: Goal, best: Cell, folds: Sequence[Fold], *, tol: float, max_seconds: float | None, interruption: Interruption
+    goal: Goal,
+    best: Cell,
+    folds: Sequence[Fold],
+    *,
+    tol: float,
+    max_seconds: float | None,
+    interruption: Interruption,
+    checkpoint: Checkpoint | None = None,
 ) -> LearningCurve:
     """Train the chosen setting on parts of the training rows of each fold, and judge it on the fold.
 
@@ -105,7 +116,10 @@ def learning_curve(
         No further part is begun after that.
     interruption : Interruption
         A request ends the curve; parts that are finished stay.
+    checkpoint : Checkpoint, optional
+        Where the answers of finished machines are written.
     """
+    setting = digest_of(text_of(best.candidate))
     n_rows = int(np.mean([len(fold.train) for fold in folds]))
     until = None if max_seconds is None else time.perf_counter() + max_seconds
     rows: list[int] = []
@@ -117,10 +131,18 @@ def learning_curve(
         if size < MIN_ROWS:
             continue
         answers = []
-        for fold in folds:
+        for number, fold in enumerate(folds):
             fewer = thinned(fold, round(share * len(fold.train)))
             left = None if until is None else max(0.0, until - time.perf_counter())
-            of_fold = goal.answers_on(fewer, best.candidate, tol=tol, max_seconds=left, interruption=interruption)
+            about = {"tol": tol, "max_seconds": left, "interruption": interruption}
+            of_fold = once(
+                checkpoint,
+                f"curve-{setting}-{size}-{number}",
+                partial(goal.answers_on, fewer, best.candidate, **about),
+                encode=lambda one: ({"scheme": one.scheme, "is_whole": one.is_whole}, {"values": one.values}),
+                decode=partial(_answers, len(fold.validation)),
+                is_finished=lambda _: not interruption.requested,
+            )
             if interruption.requested or (until is not None and time.perf_counter() >= until):
                 return curve_of(goal, folds, rows, figures, costs, None)
             answers.append(of_fold)
@@ -130,6 +152,14 @@ def learning_curve(
         costs.append(errors)
         figures.append(goal.figure(sum(errors)))
     return curve_of(goal, folds, rows, figures, costs, answers)
+
+
+def _answers(n: int, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> FoldAnswers:
+    """Return the answers for so many rows that a checkpoint has."""
+    values = np.array(arrays["values"], dtype=np.float64)
+    if values.ndim != 2 or len(values) != n:
+        raise ValueError("it has answers for other rows")
+    return FoldAnswers(values, str(header["scheme"]), bool(header["is_whole"]))
 
 
 def curve_of(
