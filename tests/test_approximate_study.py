@@ -12,10 +12,12 @@ import mercer
 from mercer import RBF, Cells, Landmarks
 from mercer.approximate.choice import Candidate, Choice
 from mercer.data import TableError
+from mercer.data.files import checkpoint as checkpoints
 from mercer.studies import approximation
 from mercer.studies.cli import run as run_command
 from mercer.studies.models import verify
 from mercer.studies.protocol import study
+from test_checkpoints import StoppedHereError
 
 
 def frame(n_classes, n=300):
@@ -167,3 +169,29 @@ def test_a_model_of_which_nothing_is_proved_is_written(name, tmp_path):
     read = mercer.load_model(tmp_path / "m.mercer")
     assert read.certificate.exact_dual == -math.inf
     assert not verify(read, table).findings
+
+
+def test_a_study_that_was_stopped_does_not_choose_again(pilot, tmp_path, monkeypatch):
+    pilot(Landmarks(40))
+    about = {"approximation": "auto", "kernel": "rbf", "n_folds": 2, "keep_sealed": True}
+    plain = study(frame(2), "y", **about)
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "_LEAST_WORK", 0.0)
+    save = checkpoints.Generations.save
+
+    def stopping(self, state, *rest):
+        save(self, state, *rest)
+        if state == "choice":
+            raise StoppedHereError
+
+    monkeypatch.setattr(checkpoints.Generations, "save", stopping)
+    with pytest.raises(StoppedHereError):
+        study(frame(2), "y", checkpoint=tmp_path, **about)
+    monkeypatch.setattr(approximation, "choose", lambda *_: pytest.fail("a pilot"))
+    done = study(frame(2), "y", checkpoint=tmp_path, **about)
+    assert done.search.pilot.way == Landmarks(40)
+    assert [one.errors for one in done.trained] == [one.errors for one in plain.trained]
+    assert {"search-pilot", "search-all-rows"} <= {one.name for one in tmp_path.iterdir()}
+    monkeypatch.setattr("mercer.approximate.landmarks.draw", lambda *_: pytest.fail("landmarks are drawn again"))
+    again = study(frame(2), "y", checkpoint=tmp_path, **about)
+    assert again.model.certificate.primal == pytest.approx(done.model.certificate.primal, rel=1e-3)

@@ -120,7 +120,7 @@ def study(
     rows = replace(rows, kernels=asked_kernels(rows.kernels, approximation))
     goal, encoder = rows.goal, rows.training.encoder
     assert isinstance(encoder, TableEncoder)
-    about = {"task": task, "class_weight": class_weight, "scoring": scoring, "cost": cost, "tol": tol}
+    about: dict[str, Any] = {"task": task, "class_weight": class_weight, "scoring": scoring, "cost": cost, "tol": tol}
     about |= {"columns": columns, "split": split, "kernel": asked, "approximation": approximation}
 
     def about_study() -> dict[str, Any]:

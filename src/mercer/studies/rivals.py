@@ -102,11 +102,11 @@ class Choosing:
                 break
         return self.chosen
 
-    def state(self) -> State:
+    def state(self, chosen: Chosen | None) -> State:
         """Return the choice as a header and arrays."""
-        assert self.chosen is not None
-        header = {"place": self._place, "seconds": self.chosen.seconds, "n_rows": self.chosen.n_rows}
-        return header, {"errors": np.array(self.chosen.errors)}
+        assert chosen is not None
+        header = {"place": self._place, "seconds": chosen.seconds, "n_rows": chosen.n_rows}
+        return header, {"errors": np.array(chosen.errors)}
 
     def decoded(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Chosen | None:
         """Return the choice of :meth:`state`."""
@@ -144,7 +144,7 @@ def choose_rivals(
             checkpoint,
             f"rival-{number}-{n_rows}",
             partial(choosing.in_time, n_rows, seconds),
-            encode=lambda _, choosing=choosing: choosing.state(),
+            encode=choosing.state,
             decode=choosing.decoded,
             is_finished=lambda one: one is not None,
         )

@@ -134,7 +134,7 @@ def learning_curve(
         for number, fold in enumerate(folds):
             fewer = thinned(fold, round(share * len(fold.train)))
             left = None if until is None else max(0.0, until - time.perf_counter())
-            about = {"tol": tol, "max_seconds": left, "interruption": interruption}
+            about: dict[str, Any] = {"tol": tol, "max_seconds": left, "interruption": interruption}
             of_fold = once(
                 checkpoint,
                 f"curve-{setting}-{size}-{number}",
