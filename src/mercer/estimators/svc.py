@@ -313,7 +313,7 @@ class SVC(FitsKernelFiles, ApproximatesClasses, ChangesRows):
         X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
             Training rows. Dense and CSR arrays of float32 or float64 are used without a copy; other types are
             converted. Kernels such as :class:`mercer.kernels.Spectrum` take strings (a list, an array or a column of a
-            table), lists or sets.
+            table), lists or sets. With ``approximation="landmarks"`` also an array on a device, which stays there.
             Dask arrays and data frames stay with their workers if there is an `approximation`, also if `y` and
             `sample_weight` are lazy; an exact machine loads them, up to `memory_limit` bytes (1 GiB by default).
         y : array-like of shape (n,)
