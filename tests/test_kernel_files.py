@@ -225,6 +225,20 @@ def test_rows_join_although_rounding_decides_about_those_in_memory(monkeypatch):
     assert train_streamed(a_task(), Control()).certificate.status == "optimal"
 
 
+@pytest.mark.parametrize("is_hopeless", [False, True])
+def test_rounds_go_on_with_little_memory_while_the_dual_objective_rises(monkeypatch, is_hopeless):
+    monkeypatch.setattr("mercer.specs.streamed_training._FIRST", 20)
+    monkeypatch.setattr("mercer.specs.streamed_training._LEAST_GROWTH", 2)
+    monkeypatch.setattr("mercer.specs.streamed_training._Training._ended", lambda training: Status.STALLED)
+    task = a_task(C=0.1)
+    few = int(np.count_nonzero(train_streamed(task, Control()).support.is_support)) + 5
+    monkeypatch.setattr("mercer.specs.streamed.StreamedTask.room", lambda task, data: few)
+    if is_hopeless:
+        monkeypatch.setattr("mercer.specs.streamed_training._RISE", 1.0)
+    claim = train_streamed(task, Control()).certificate
+    assert claim.status == ("stalled" if is_hopeless else "optimal")
+
+
 def test_support_vectors_that_do_not_fit_are_an_error_with_bytes():
     task = a_task(memory=10_000)
     with pytest.raises(MemoryError, match=r"do not fit into memory: \d+ of the rows .* Give memory='\d+MB' or more"):

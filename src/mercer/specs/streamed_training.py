@@ -39,8 +39,10 @@ _SHARE = 0.5  # of the tolerance: for the rows in memory, and for the others
 _TIGHTER = 0.1  # factor of both tolerances when only the relative gap is still too large
 _TIGHTEST = 1e-12  # share of the tolerance; with smaller ones rounding decides about the gap
 _LEAST_GROWTH = 64  # rows that must be able to join the support vectors
+_NUMBERS, _WHOLE = 8, 6.5  # numbers of a row in memory, and the budget over the table that is in memory as a whole
 _MORE = 1.3  # times the share nu: rows that a one-class machine begins with
 _STATE = "rows"  # name of the state in the checkpoint
+_RISE = 1e-9  # share of the dual objective by which it rises between rounds with a machine that stalled
 _REPORT_SECONDS = 0.1  # between two reports of a pass
 
 
@@ -131,7 +133,8 @@ def _rows_at(task: StreamedTask, positions: IndexArray) -> MemoryRows:
 def refuse_support_vectors(task: StreamedTask, data: Data, n_support: int, n_violators: int, room: int) -> None:
     """Raise the error of support vectors that do not fit."""
     used = task.memory + task.solver_memory + task.rows.memory_bytes
-    needed = math.ceil(1.2 * used * (n_support + n_violators) / max(1, room) / 1e6)
+    in_memory = 8.0 * task.rows.n * (task.rows.p + 2 + _NUMBERS) * _WHOLE  # of a table that is in memory as a whole
+    needed = math.ceil(min(1.2 * used * (n_support + n_violators) / max(1, room), in_memory) / 1e6)
     other = "or lower nu" if isinstance(task.spec, ForOneClassSVM) else "or set approximation='landmarks'"
     raise MemoryError(
         f"the support vectors do not fit into memory: {n_support:,} of the rows are support vectors at least, "
@@ -150,7 +153,7 @@ class _Training:
         self.n_iter = np.zeros(task.n_machines, dtype=np.int64)
         self.n_passes, self.n_values, self.peak_bytes, self._due = 0, 0, 0, 0.0
         self.solutions: list[Solution] = []
-        self.tol = _SHARE * self.limits.tol
+        self.tol, self.dual = _SHARE * self.limits.tol, -math.inf
 
     def trained(self, rows: MemoryRows) -> StreamedMachine:
         """Return the trained machine, beginning with some rows in memory, or with those of the checkpoint."""
@@ -184,8 +187,16 @@ class _Training:
         return None
 
     def _can_join(self, rows: MemoryRows, outside: Outside) -> bool:
-        """Whether there are violators, and all of them fit beside the rows in memory: such rounds come to an end."""
-        return 0 < outside.n_violators <= self.task.room(rows.data) - rows.positions.size
+        """Whether violators can join in spite of a machine that stalled: such rounds come to an end.
+
+        All violators fit beside the rows in memory, or the dual objective of all machines has risen since the last
+        round in which a machine stalled.
+        """
+        dual = sum(one.proved.dual for one in self.solutions)
+        rises = dual > self.dual + _RISE * abs(dual)
+        self.dual = max(self.dual, dual)
+        fits = outside.n_violators <= self.task.room(rows.data) - rows.positions.size
+        return outside.n_violators > 0 and (fits or rises)
 
     def _wants_smaller_gap(self, outside: Outside) -> bool:
         """Whether only the relative gap is still too large."""
