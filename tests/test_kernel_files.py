@@ -114,7 +114,9 @@ def test_regression_is_as_in_memory(tmp_path, loss):
     ],
 )
 @pytest.mark.parametrize("memory", ["1100kB", "1600kB"])
-def test_landmarks_of_a_file_have_the_objective_and_the_distance_that_they_say(tmp_path, n_classes, about, memory):
+def test_landmarks_of_a_file_have_the_objective_and_the_distance_that_they_say(
+    tmp_path, monkeypatch, n_classes, about, memory
+):
     frame = a_frame(n_classes=n_classes)
     path = written(frame.drop(columns="t"), tmp_path / "t.csv")
     X, y, w = frame[FEATURES].to_numpy(), frame["y"], frame["w"]
@@ -126,6 +128,11 @@ def test_landmarks_of_a_file_have_the_objective_and_the_distance_that_they_say(t
     assert claim.relative_gap <= 1e-6
     assert claim.exact_dual <= exact.certificate_.primal <= claim.exact_primal
     assert claim.distance_to_exact < 0.3
+    if memory == "1100kB":
+        monkeypatch.setattr("mercer.specs.streamed.StreamedTask.room", lambda task, data: 600)
+        estimated = clone(machine).fit_file(path, target="y", sample_weight="w", memory=memory).certificate_
+        assert estimated.distance_to_exact == np.inf
+        assert 0.5 * claim.distance_to_exact < estimated.estimated_distance < 0.6
     assert claim.primal == pytest.approx(claim.exact_primal, rel=1e-6)  # of features in single precision
     np.testing.assert_array_equal(X[machine.support_], machine.support_vectors_)
     f = machine.approximation_.values(as_data(X))

@@ -13,6 +13,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import DistanceEvidence, ExpansionEvidence
 from mercer.approximate.feature_table import LandmarkBasis, feature_rows
 from mercer.approximate.landmarks import SUBSET, Landmarks, drawn_before_or_now, improved, linear_problem, tol_gap_of
+from mercer.approximate.placed_dual import DualChunk, dual_chunk_of, estimated_bounds, reports
 from mercer.approximate.placed_task import TaskMaker
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion
@@ -61,7 +62,8 @@ def landmarks_on_file(way: Landmarks, task: StreamedTask, first: MemoryRows, con
 
     Landmarks are drawn from the rows `first`. One pass over all rows makes their features, which are in memory if they
     fit, and else in a temporary file. A second pass reads the rows whose dual coefficients are not 0, and a third one
-    computes the objective in the exact problem, which give the distance to the exact machine.
+    computes the objective in the exact problem, which give the distance to the exact machine. If the rows of the second
+    pass do not fit into memory, three more passes estimate the distance from a sample of them.
 
     Raises
     ------
@@ -307,6 +309,9 @@ def _evidence(
         of_memory = ExpansionEvidence(exact, places, machine.coefficients, machine.biases, duals)
         evidence = StreamedExpansionEvidence(task, machine.support, of_memory, has_duals)
         distances = list(evidence.distances(is_proved=of_memory.has_small_proof, check=check))
+        if not (has_duals or monitor.is_stopped()):
+            estimates = _estimates(task, machine, solutions, pairs, check)
+            distances = [one._replace(estimated_dual=two) for one, two in zip(distances, estimates, strict=True)]
     except StopWork:
         return None, csr_array(shape), [Distance()] * len(solutions)
     table = np.zeros((len(tasks), gathered.positions.size))
@@ -315,6 +320,48 @@ def _evidence(
     sparse = csr_array(table)
     columns = gathered.positions[sparse.indices]
     return evidence, csr_array((sparse.data, columns, sparse.indptr), shape=shape), distances
+
+
+def _estimates(
+    task: StreamedTask,
+    machine: _Sum,
+    solutions: Sequence[LinearSolution],
+    pairs: list[list[int]] | None,
+    check: Callable[[], None],
+) -> list[float]:
+    """Return an estimate of the lower bound for each machine, in three passes over the rows."""
+    maker = TaskMaker(task.spec, task.kernel, task.class_weight, task.scheme, task.solver_memory)
+
+    def chunks() -> Iterator[DualChunk]:
+        for block, duals in _duals(task.rows, task.rows.blocks(), solutions, pairs):
+            of_block = maker.of(as_data(block.table), block.labels, block.weights)
+            yield dual_chunk_of(of_block, np.ascontiguousarray(duals[:, of_block.rows].T))
+
+    passes: Any = _Passes(chunks)
+    chunk_reports = reports(passes, [], check)
+    about = maker, task.rows.n, (machine.support, machine.coefficients), check
+    return estimated_bounds(passes, [], chunk_reports, *about)[0]
+
+
+class _Passes:
+    """Passes over chunks that are made again each time, in place of workers that hold them."""
+
+    def __init__(self, chunks: Callable[[], Iterator[DualChunk]]) -> None:
+        self._chunks = chunks
+
+    def map(self, function: Callable[..., list[Any]], blocks: Any, payload: bytes = b"") -> Any:
+        """Return what :meth:`fetch` applies to each chunk."""
+        del blocks
+        return function, payload
+
+    def fetch(self, work: Any, merge: Callable[..., Any], check: Callable[[], None]) -> Any:
+        """Return the merged results of a function of each chunk, in one pass."""
+        function, payload = work
+        results = []
+        for chunk in self._chunks():
+            check()
+            results.append(function([chunk], payload))
+        return merge(results)
 
 
 def _rows_with_duals(
