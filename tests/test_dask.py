@@ -499,6 +499,7 @@ def test_a_choice_does_not_load_a_lazy_table(table, monkeypatch, tmp_path):
     assert "memory_limit" in machine.choice_.reason
     assert {one.name for one in machine.choice_.candidates} >= {"exact", "landmarks"}
     assert machine.certificate_.status == "optimal"
+    assert machine._choose(lazy(X, 2), labels, None).way == machine.choice_.way
     assert not hasattr(machine, "_prepared")
     with monkeypatch.context() as within:
         within.setattr("mercer.estimators._lazy_approximation.choose", lambda *_: pytest.fail("it was chosen again"))

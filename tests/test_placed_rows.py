@@ -2,12 +2,13 @@
 
 import pickle
 from itertools import pairwise
+from threading import Event
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.cluster import Largest, Least, ThreadWorkers, join
+from mercer.cluster import Largest, Least, ThreadWorkers, join, while_wanted
 from mercer.cluster.joining import cuts, merged, nodes_of
 from mercer.gram.rows.placed_rows import PlacedRows, block_starts, leaf_rows
 from mercer.gram.rows.table_rows import Block, TableRows
@@ -23,6 +24,23 @@ def test_results_are_joined_item_by_item():
     assert join((1, None, Largest(2), Least(2)), (2, 3, Largest(5), Least(5))) == (3, 3, Largest(5), Least(2))
     largest = join(Largest(np.array([1.0, np.nan, 3.0])), Largest(np.array([2.0, 0.0, 1.0]))).value
     assert np.array_equal(largest, [2.0, np.nan, 3.0], equal_nan=True)
+
+
+def test_a_task_of_a_thread_hears_that_its_result_is_not_wanted():
+    begun, heard = Event(), Event()
+
+    def work(source):
+        with while_wanted(heard.set):
+            begun.set()
+            assert heard.wait(20.0)
+        return source
+
+    workers = ThreadWorkers(1)
+    handles = workers.place([1, 2], work)
+    assert begun.wait(20.0)
+    workers.cancel(handles)
+    assert handles[0].result(20.0) == 1
+    assert handles[1].cancelled()
 
 
 @pytest.mark.parametrize("n_leaves", [1, 2, 3, 7, 64, 100])

@@ -140,6 +140,7 @@ class Approximates(DualMachine):
         """Return the choice that `fit` would make with ``approximation="auto"``; KeyboardInterrupt for Ctrl-C."""
         control = self._control()
         choice = self._choice(self._asked_spec(), X, y, sample_weight, control)
+        self.__dict__.pop("_prepared", None)  # no fit follows
         if control.interruption.requested:
             raise KeyboardInterrupt
         return choice
