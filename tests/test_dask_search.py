@@ -117,6 +117,14 @@ def test_what_is_no_cluster_is_refused(table, cluster, message):
             ask(*table)
 
 
+def test_a_closed_client_is_refused(table, client):
+    with distributed.Client(client.scheduler.address, set_as_default=False) as closed:
+        pass
+    for ask in (KernelSearchCV(SVC(), GRID, cluster=closed).fit, partial(leave_one_out, SVC(), cluster=closed)):
+        with pytest.raises(ClusterError, match="client is closed"):
+            ask(*table)
+
+
 def test_a_client_is_shared_by_clones_and_pickled_as_its_address(table, client):
     search = clone(KernelSearchCV(SVC(), C=[0.1, 1.0], cv=2, cluster=client)).fit(*table)
     assert search.cluster is client

@@ -40,6 +40,10 @@ class DaskWorkers(Workers):
             raise ClusterError(
                 "the Dask client is asynchronous, but a fit waits for its results: use a synchronous Client."
             )
+        if client.status == "closed":
+            raise ClusterError(
+                "the Dask client is closed: give one that is connected, or the address of its scheduler."
+            )
         self.client, self._address = client, client.scheduler.address if client.scheduler is not None else "?"
         threads = client.nthreads()
         if not threads:
