@@ -11,8 +11,11 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer import RBF, SVC, SVR, KernelSearchCV, Landmarks, OneClassSVM, Spectrum, fit_model, gram_matrix
 from mercer.approximate import WAYS, way_of
+from mercer.approximate.landmarks import improved
 from mercer.data import as_data
 from mercer.gram.rows import MappedRows, MappedTable
+from mercer.solvers import Control, Interruption, Limits
+from mercer.solvers.loop import ProgressMonitor
 from mercer.studies.models import load_model, save_model, verify
 from mercer.studies.report.certificates import certainty
 
@@ -279,13 +282,41 @@ def test_what_needs_an_exact_machine_is_refused_with_a_remedy():
     assert all(way_of(name) == WAYS[name]() for name in WAYS)
 
 
-def test_a_time_limit_gives_a_machine_with_a_true_certificate():
+@pytest.mark.parametrize("grace", [1e9, -1e9])
+def test_a_time_limit_gives_a_machine_with_a_true_certificate(grace, monkeypatch):
+    monkeypatch.setattr("mercer.approximate.landmarks._GRACE", grace)
     X, y, _ = rings(3000)
     with pytest.warns(UserWarning, match="time_limit|time limit"):
         machine = SVC(approximation=Landmarks(500), max_seconds=0.0).fit(X, y)
     certificate = machine.certificate_
+    if grace < 0.0:
+        assert certificate.distance_in_words == "not known"
+        certificate = certificate.prove()
     assert certificate.exact_primal > certificate.exact_dual >= 0.0
     assert 0.0 < certificate.distance_to_exact <= 1.0 + 1e-9
+
+
+def test_steps_that_improve_the_bound_leave_the_time_that_is_reserved():
+    X, y, _ = rings(300)
+    machine = SVC(approximation=Landmarks(40)).fit(X, y)
+    evidence = machine.certificate_.evidence
+    gram = evidence.task.gram()
+    machines, duals = list(evidence.task.machines(gram)), [0.5 * dual for dual in evidence.duals]
+    monitor = ProgressMonitor(Control(Limits(max_seconds=1e6)))
+    (longer,) = improved(machines, gram, duals, monitor, 1e-9, 10.0)
+    assert longer is not duals[0]
+    assert improved(machines, gram, duals, monitor, 1e-9, 1e6)[0] is duals[0]
+    assert improved(machines, gram, duals, monitor, 1e3)[0] is duals[0]  # their own evaluation would take too long
+
+
+def test_a_fit_that_is_interrupted_before_its_features_says_so():
+    X, y, _ = rings(300)
+    task = SVC(approximation=Landmarks(40)).fit(X, y).certificate_.evidence.task
+    interruption = Interruption()
+    interruption.request()
+    machine = Landmarks(40).train(task, Control(Limits(), interruption=interruption))
+    assert machine.certificate.status == "interrupted"
+    assert "interrupted before their features" in machine.reason
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,24 @@ def test_a_bound_that_costs_much_is_estimated_and_proved_when_asked(
     assert certificate.verify().exact_dual == pytest.approx(bound, rel=1e-9)
 
 
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_machines_of_a_few_rows_are_certified_in_all_rows_of_their_cell(scheme: str) -> None:
+    X, y = classes(1500, 3)
+    tasks = [
+        task_of(X, y, ForSVC(C=5.0), scheme=scheme),
+        task_of(X, X[:, 0], ForSVR(C=5.0, epsilon=0.1, squared=True)),
+        task_of(X, y, ForOneClassSVM(nu=0.2), weights=1.0 + y),
+    ]
+    for task in tasks:
+        machine = trained(task, Limits(max_seconds=0.0), cell_rows=400)
+        certificate = machine.certificate
+        again = certificate.verify()
+        assert certificate.status == Status.TIME_LIMIT
+        assert again.primal == pytest.approx(certificate.primal, rel=1e-6)
+        assert again.dual == pytest.approx(certificate.dual, rel=1e-6)
+        assert trained(task, cell_rows=400).certificate.dual <= certificate.primal
+
+
 def test_every_cell_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
 
@@ -362,6 +380,8 @@ def test_every_cell_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("mercer.approximate.cells.train_cell", train)
     X, y = classes(800)
     trained(task_of(X, y, ForSVC(C=1.0)), replace(TIGHT, max_seconds=1e6), cell_rows=100)
+    assert limits[0] == 0.0  # it measures what a cell takes for which no time is left
+    limits = limits[1:]
     assert len(limits) == 8
     assert limits[0] == pytest.approx(2.5e5, rel=0.01)  # two shares of eight
     assert limits[-1] == pytest.approx(1e6, rel=0.01)

@@ -190,15 +190,23 @@ def train_cell(
         coefficients,
         solutions.biases,
         local.columns,
-        _certificates(solutions, task, positions),
+        _certificates(solutions, task, positions, control.interruption),
     )
 
 
-def _certificates(solutions: Solutions, task: Task, positions: IndexArray) -> list[Certificate]:
-    """Return the certificates, whose evidence refers to all rows of the task instead of to a copy of some."""
-    complete = solutions.certificate
+def _certificates(
+    solutions: Solutions, task: Task, positions: IndexArray, interruption: Interruption
+) -> list[Certificate]:
+    """Return the certificates, whose evidence refers to all rows of the task instead of to a copy of some.
+
+    After a stop, they state objectives to within `objective_error`: more digits take time.
+    """
+    if interruption.requested or any(one.status is Status.TIME_LIMIT for one in solutions):
+        complete = [one.certificate if one.certified is None else one.certified for one in solutions]
+    else:
+        complete = list(solutions.certificate.parts or (solutions.certificate,))
     certificates = []
-    for one in complete.parts or (complete,):
+    for one in complete:
         evidence = one.evidence
         if isinstance(evidence, QuadraticEvidence):
             at = evidence.idx
@@ -296,17 +304,29 @@ class _LocalTask:
             chosen = np.union1d(chosen, np.unique(self.targets, return_index=True)[1])
         part = _LocalTask(self.task, self.positions[chosen], self.targets[chosen], self.columns)
         few = part.solve(Control(Limits(control.limits.tol), interruption=Interruption()))
-        starts = []
-        for number, solution in enumerate(few):
-            dense, problem = np.zeros(self.n), self.problems[number]
-            if self.tasks is None or part.tasks is None:
-                dense[chosen] = part.problems[0].coefficients(solution.beta)
-                starts.append(feasible_point(problem, dense))
-            else:
-                dense[chosen[part.tasks[number].rows]] = solution.beta
-                starts.append(dense[self.tasks[number].rows])
-        stopped = self.solve(control, starts)
-        return Solutions.of([_at_bias(one, few[number].bias) for number, one in enumerate(stopped)])
+        ended = Status.INTERRUPTED if control.interruption.requested else Status.TIME_LIMIT
+        return Solutions.of([self.in_all_rows(k, one, part, chosen, ended) for k, one in enumerate(few)])
+
+    def in_all_rows(
+        self, number: int, solution: Solution, part: _LocalTask, chosen: IndexArray, ended: Status
+    ) -> Solution:
+        """Return a solution of a problem of the `chosen` rows in that of all rows, certified at the bias it has."""
+        problem, gram, dense = self.problems[number], self.gram, np.zeros(self.n)
+        if self.tasks is None or part.tasks is None:
+            dense[chosen] = part.problems[0].coefficients(solution.beta)
+            beta = feasible_point(problem, dense)
+        else:
+            dense[chosen[part.tasks[number].rows]] = solution.beta
+            beta = dense[self.tasks[number].rows]
+        rows = problem.rows if self.tasks is None else self.tasks[number].rows
+        gram = gram if rows is None or rows.size == self.n else gram.restrict(rows)
+        evidence = QuadraticEvidence.of(problem, gram, beta, convex=gram.is_convex)
+        evaluation = evaluate(problem, gram, beta)
+        if problem.n_groups:
+            evidence = replace(evidence, bias=solution.bias)
+            evaluation = at_bias(solution.bias, evaluation, problem, gram, beta)
+        about = {"beta": beta, "ended": ended, "evidence": evidence, "known_products": None, "certified": None}
+        return replace(solution, **about).certify(evaluation)  # type: ignore[arg-type]
 
     def support(self, solutions: Solutions) -> tuple[IndexArray, Coefficients]:
         """Return the rows with a coefficient in the cell, and these coefficients."""
@@ -316,13 +336,3 @@ class _LocalTask:
         coefficients = self.problems[0].coefficients(solutions[0].beta)
         used = np.flatnonzero(coefficients)
         return used, coefficients[used, None]
-
-
-def _at_bias(solution: Solution, bias: float) -> Solution:
-    """Return the solution with another bias, certified at this bias."""
-    evidence = solution.evidence
-    if evidence is None or not evidence.problem.n_groups:
-        return solution
-    problem, gram, beta = evidence.problem, evidence.gram(), solution.beta
-    evaluation = at_bias(bias, evaluate(problem, gram, beta), problem, gram, beta)
-    return replace(solution, evidence=replace(evidence, bias=bias)).certify(evaluation)

@@ -206,19 +206,21 @@ class CellsTraining:
         at_once = self.at_once(parts)
         task = replace(self.task, memory_limit=limit // _AT_ONCE, n_jobs=max(1, self.threads // at_once))
         stop, begun = Interruption(self.control.interruption), list[Cell]()
+        order = sorted(range(len(parts)), key=lambda k: -parts[k].rows.size)
+        coarse_seconds = self.coarse_seconds(task, parts[order[-1]])
 
         def train(part: Cell) -> CellMachine:
             left = self.monitor.left().in_part(f"cell-{digest_of(part.rows)}")
-            limits = left.limits
+            limits, n_waiting = left.limits, len(parts) - len(begun)
             if limits.max_seconds is not None:
-                share = _SHARES * at_once / (len(parts) - len(begun))
-                limits = replace(limits, max_seconds=limits.max_seconds * min(1.0, share))
+                reserved = coarse_seconds * (1.0 + n_waiting / at_once)
+                share = min(1.0, _SHARES * at_once / n_waiting)
+                limits = replace(limits, max_seconds=max(0.0, limits.max_seconds - reserved) * share)
             begun.append(part)
             return train_cell(task, *part, Control(limits, None, Interruption(stop), left.checkpoint))
 
         pool = ThreadPoolExecutor(at_once, "mercer-cell")
         try:
-            order = sorted(range(len(parts)), key=lambda k: -parts[k].rows.size)
             futures = {k: pool.submit(train, parts[k]) for k in order}
             self.wait_for(list(futures.values()))
             return [futures[k].result() for k in range(len(parts))]
@@ -227,6 +229,14 @@ class CellsTraining:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def coarse_seconds(self, task: Task, part: Cell) -> float:
+        """Return what the machine of a cell takes for which no time is left; 0 without a time limit."""
+        if self.control.limits.max_seconds is None:
+            return 0.0
+        began = self.monitor.seconds
+        train_cell(task, *part, Control(replace(self.control.limits, max_seconds=0.0), None, Interruption()))
+        return self.monitor.seconds - began
 
     def wait_for(self, futures: list[Future[CellMachine]]) -> None:
         """Wait for all cells, report the progress, and raise the first error."""

@@ -27,7 +27,9 @@ from mercer.specs import ForOneClassSVM
 PROVED_VALUES = 4e9
 """Kernel values between support vectors up to which a fit proves the distance; it is some seconds of work."""
 
-_SAMPLE = 500  # support vectors from which the distance is estimated otherwise
+SAMPLED = 500
+"""Support vectors from which the distance is estimated otherwise."""
+
 _VALUES = 1 << 23  # decision values of all rows that are computed together, for several machines
 
 
@@ -79,9 +81,14 @@ class ExpansionEvidence(DistanceEvidence):
     duals: Sequence[FloatArray]
 
     @property
+    def n_values_of_proof(self) -> float:
+        """Kernel values between support vectors that a proof costs."""
+        return sum(0.5 * float(np.count_nonzero(dual)) ** 2 for dual in self.duals)
+
+    @property
     def has_small_proof(self) -> bool:
         """Whether a proof costs at most `PROVED_VALUES`."""
-        return sum(0.5 * float(np.count_nonzero(dual)) ** 2 for dual in self.duals) <= PROVED_VALUES
+        return self.n_values_of_proof <= PROVED_VALUES
 
     def distances(
         self,
@@ -117,7 +124,7 @@ class ExpansionEvidence(DistanceEvidence):
             if is_proved:
                 yield Distance(primal, proved_dual(one.problem, part, dual, check), None, gram.n_values - before)
             else:
-                lower = estimated_dual(one.problem, part, dual, _SAMPLE, values, check)
+                lower = estimated_dual(one.problem, part, dual, SAMPLED, values, check)
                 yield Distance(primal, estimated_dual=lower, n_kernel_values=gram.n_values - before)
 
     def level(self, gram: Gram, check: Callable[[], None]) -> float:

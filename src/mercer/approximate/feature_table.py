@@ -65,6 +65,14 @@ class LandmarkBasis:
         """Return the coefficients of the landmarks, (k, t), of the functions with these weights of coordinates."""
         return np.ascontiguousarray(solve_triangular(self.triangle, weights, lower=False, check_finite=False))
 
+    def value_seconds(self) -> float:
+        """Return the time of a kernel value in products with coefficients of the landmarks, from a few of the rows."""
+        rows, spread = np.arange(min(self.gram.n, max(64, _PROBED // self.size))), np.zeros(self.gram.n)
+        spread[self.landmarks] = 1.0
+        began = time.perf_counter()
+        self.gram.matvec(spread, rows)
+        return (time.perf_counter() - began) / (rows.size * self.size)
+
     def seconds(self) -> float:
         """Return the time that the features of all rows take, from a few of the rows."""
         rows = np.arange(min(self.gram.n, max(64, _PROBED // self.size)))

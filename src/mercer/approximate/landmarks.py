@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.approximate.expansion_evidence import ExpansionEvidence
+from mercer.approximate.expansion_evidence import SAMPLED, ExpansionEvidence
 from mercer.approximate.feature_table import FeatureTable, LandmarkBasis, check_range, feature_rows
 from mercer.approximate.one_class import solve_one_class
 from mercer.approximate.task import MachineTask, Task
@@ -51,6 +51,9 @@ _FIRST = 125  # landmarks that are tried first if a distance is asked for
 _ENOUGH = "enough"  # key of what fits share: the number of landmarks with which the last one had its distance
 _COST_OF_DOUBLE = 3.0  # time of twice as many landmarks over the time of the last machine
 _DRAWING, _FEATURES = 0.25, 0.4  # shares of the remaining time for the draw, and after it for the features
+_GRACE = 0.1  # seconds after the time limit in which a distance that takes little time is still computed
+_CERTIFYING = 0.25  # time of a certificate of the linear problem over that of its features
+_SURE = 1.2  # expected times of kernel values are times this factor
 _ROW_ARRAYS = 26  # arrays of length n that labels, weights, exact problems and the choice of the bias hold
 _MATRICES = 8  # of a number for each pair of landmarks: kernel values, their factor, second derivatives, and copies
 _FEWEST = 16  # landmarks that are used whatever the time
@@ -254,17 +257,27 @@ def linear_problem(spec: QuadraticSpec, rows: LinearRows, positive: int) -> Line
 
 
 def improved(
-    machines: Sequence[MachineTask], gram: Gram, duals: Sequence[FloatArray], monitor: ProgressMonitor[Any]
+    machines: Sequence[MachineTask],
+    gram: Gram,
+    duals: Sequence[FloatArray],
+    monitor: ProgressMonitor[Any],
+    value_seconds: float = 0.0,
+    reserved: float = 0.0,
 ) -> list[FloatArray]:
-    """Return dual coefficients with a larger objective in the exact problem, by some steps of its solver."""
+    """Return dual coefficients with a larger objective in the exact problem, by some steps of its solver.
+
+    If there is a time limit, the steps leave `reserved` seconds, and begin only if there is time for their own
+    evaluation, at `value_seconds` for each kernel value.
+    """
     larger = list[FloatArray]()
     for one, dual in zip(machines, duals, strict=True):
         n_used = int(np.count_nonzero(dual))
-        if not 0 < n_used * one.rows.size <= _IMPROVED_VALUES or monitor.is_stopped():
+        left = monitor.control.after(monitor.seconds + reserved + value_seconds * n_used * one.rows.size, 0)
+        is_late = monitor.is_stopped() or left.limits.max_seconds == 0.0
+        if is_late or not 0 < n_used * one.rows.size <= _IMPROVED_VALUES:
             larger.append(dual)
             continue
         view = gram if one.rows.size == gram.n else gram.restrict(one.rows)
-        left = monitor.left()
         n_steps = max(_FEWEST_STEPS, n_used)
         most = n_steps if left.limits.max_iter < 0 else min(n_steps, left.limits.max_iter)
         control = replace(left, limits=replace(left.limits, max_iter=most), checkpoint=None)
@@ -324,9 +337,12 @@ class _Training:
         Number of landmarks of the last machine.
     seconds : float
         Time of the last machine.
+    is_cut_short : bool
+        Whether Ctrl-C ended the fit before the features of the last machine were computed.
     """
 
-    asked, seconds = 0, 0.0
+    asked, seconds, is_cut_short = 0, 0.0, False
+    value_seconds, reserved = 0.0, 0.0  # of a kernel value, and of the distance at least; 0 without a time limit
 
     def __init__(
         self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any], shared: dict[Any, Any] | None
@@ -355,6 +371,7 @@ class _Training:
                 self.shared[n_landmarks] = basis, table, note
         else:
             basis, table, note = self.shared[n_landmarks]
+        self._reserve(basis, self.monitor.seconds - began - self.shared.get(DRAW_SECONDS, 0.0))
         with blas_threads(float(self.task.n) * basis.size**2):
             solved = [self._solved_one_class(table)] if self._nu else self._solved(table)
         coefficients = basis.coefficients(np.column_stack([one.w for one in solved]))
@@ -372,6 +389,7 @@ class _Training:
         self.seconds = self.monitor.seconds - began
         certificate = replace(
             certificate,
+            status=Status.INTERRUPTED if self.is_cut_short else certificate.status,
             evidence=evidence,
             n_kernel_values=self.gram.n_values,
             seconds=self.monitor.seconds,
@@ -395,7 +413,20 @@ class _Training:
     def _improved(self, duals: list[FloatArray]) -> list[FloatArray]:
         if self.only_features_count:
             return duals
-        return improved(self.machines, self.gram, duals, self.monitor)
+        return improved(self.machines, self.gram, duals, self.monitor, self.value_seconds, self.reserved)
+
+    def _reserve(self, basis: LandmarkBasis, feature_seconds: float) -> None:
+        """Reserve the time of the distance by that of some kernel values, and of certificates by that of features.
+
+        It is the time of a distance that is estimated, and at most half of the time that is left.
+        """
+        left = self.monitor.seconds_left
+        if left is None or self.only_features_count:
+            return
+        self.value_seconds = basis.value_seconds()
+        n_values = (2.0 if self._nu else 1.0) * self.task.n * basis.size
+        n_values += SAMPLED * sum(one.rows.size for one in self.machines)
+        self.reserved = min(0.5 * left, _SURE * self.value_seconds * n_values + _CERTIFYING * feature_seconds)
 
     def _sparse(self, duals: list[FloatArray]) -> sparse.csr_array:
         """Return the dual coefficients of the rows of each machine as rows of a sparse matrix, (n_machines, n)."""
@@ -407,12 +438,17 @@ class _Training:
 
     def _features(self, landmarks: IndexArray) -> tuple[LandmarkBasis, FeatureTable, str]:
         """Return the basis, the features of all rows, and a note if the time allows fewer landmarks."""
-        basis, note = affordable_basis(self.gram, landmarks, self.monitor.seconds_left)
+        in_pairs = sum(one.rows.size for one in self.machines) if self.task.scheme == "ovo" else self.task.n
+        basis, note = affordable_basis(self.gram, landmarks, self.monitor.seconds_left, in_pairs / self.task.n)
         room = self.gram.memory_limit - 8 * (_ROW_ARRAYS * self.task.n + _MATRICES * basis.size**2) - 4 * BLOCK
         try:
             return basis, basis.table(room, self._check), note
         except StopWork:  # Ctrl-C: a machine of one feature, which is 0
-            basis = LandmarkBasis(self.gram, landmarks[:1])
+            basis, note = (
+                LandmarkBasis(self.gram, landmarks[:1]),
+                ", because the fit was interrupted before their features",
+            )
+            self.is_cut_short = True
             return basis, np.zeros((self.task.n, basis.size), dtype=np.float32), note
 
     def _check(self) -> None:
@@ -428,7 +464,7 @@ class _Training:
     def _control(self, table: FeatureTable) -> Control:
         """Return the control of the linear problems on these features, with the time that is left."""
         limits = replace(self.limits, tol_gap=self._tol_gap())
-        left = self.monitor.control.with_limits(limits).after(self.monitor.seconds, 0)
+        left = self.monitor.control.with_limits(limits).after(self.monitor.seconds + self.reserved, 0)
         return left.in_part(f"features-{table.shape[1]}")
 
     def _solved_one_class(self, table: FeatureTable) -> _Solved:
@@ -481,20 +517,33 @@ class _Training:
         return tol_gap_of(self.way, self.limits)
 
     def _distances(self, evidence: ExpansionEvidence) -> list[Distance]:
-        """Return the distance of each machine to the exact one; unknown after a second Ctrl-C, and in a search."""
+        """Return the distance of each machine to the exact one: proved, or estimated if a proof takes too long.
+
+        It is unknown in a search, after a second Ctrl-C, and if the time is over.
+        """
         distances = list[Distance]()
         if self.only_features_count:
             return [Distance()] * self.task.n_machines
         try:
             if self._nu:
                 evidence.biases[0] = evidence.level(self.gram, self._check_certificate)
-            for one in evidence.distances(self.gram, is_proved=evidence.has_small_proof, check=self._check_certificate):
+            seconds = self.value_seconds * (evidence.n_values_of_proof + evidence.places.size * self.task.n)
+            is_proved = evidence.has_small_proof and _SURE * seconds <= self._seconds_of_distance
+            for one in evidence.distances(self.gram, is_proved=is_proved, check=self._check_certificate):
                 distances.append(one)
         except StopWork:
             distances += [Distance()] * (self.task.n_machines - len(distances))
         return distances
 
     def _check_certificate(self) -> None:
-        """Skip the certificate after a second Ctrl-C."""
+        """Skip the distance after a second Ctrl-C, and if the time is over."""
         if self.monitor.control.interruption.insisted:
             raise StopWork(Status.INTERRUPTED)
+        if self._seconds_of_distance <= 0.0:
+            raise StopWork(Status.TIME_LIMIT)
+
+    @property
+    def _seconds_of_distance(self) -> float:
+        """Time that is left for the distance; inf without a limit."""
+        most = self.limits.max_seconds
+        return math.inf if most is None else most + _GRACE - self.monitor.seconds

@@ -294,7 +294,7 @@ class ApproximatesClasses(Approximates, MarginClassifier):
             return
         task, labels = self._labelled_task(machine_spec, X, y, sample_weight, groups)
         self._check_folds(labels)
-        machine = self._train_approximately(way, task, control)
+        machine = self._train_approximately(way, task, control.after(time.perf_counter() - began, 0))
         self._name_classes(labels)
         if isinstance(machine, Expansion):
             self._arrange(self.multi_class, labels.codes[self.support_])
@@ -398,7 +398,7 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
 
         The arguments are those of :meth:`SingleMachine._train`.
         """
-        control = self._control()
+        control, began = self._control(), time.perf_counter()
         refuse_besides_landmarks(self, way, X)
         if trains_lazily(way, X):
             fit_lazily(self, way, machine_spec, X, y, sample_weight, control)
@@ -406,7 +406,7 @@ class ApproximatesOneMachine(Approximates, SingleMachine):
             return None
         task = self._training_task(machine_spec, X, y, sample_weight)
         data = task.data
-        machine = self._train_approximately(way, task, control)
+        machine = self._train_approximately(way, task, control.after(time.perf_counter() - began, 0))
         self.spec_ = machine_spec
         self._targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
         self._weights = None if sample_weight is None else check_sample_weight(sample_weight, data.n)
