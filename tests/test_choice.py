@@ -135,6 +135,19 @@ def test_the_comparison_prefers_exact_machines_and_then_landmarks(small):
     assert chosen((100, 999), (200, 9, 0.1, 0.0), memory_limit=99) == "landmarks"
 
 
+def test_the_times_count_the_machines_without_each_fold_if_there_are_probabilities(takes, monkeypatch):
+    takes("landmarks")
+    monkeypatch.setattr(choices, "clock", itertools.count().__next__)  # every pilot takes one second
+    X, y, _ = rows()
+    seconds = [
+        [one.seconds for one in SVC(approximation="auto", probability=of_folds).fit(X, y).choice_.candidates]
+        for of_folds in (False, True)
+    ]
+    exact, landmarks = np.divide(seconds[1], seconds[0])[:2]
+    assert landmarks == pytest.approx(5.0)
+    assert 1.0 + 5.0 * 0.8**2.6 <= exact <= 5.0
+
+
 def test_exact_machines_are_chosen_without_a_pilot_where_nothing_else_is_possible(small):
     X, y, _ = rows()
     separable = np.where(X[:, 0] > 0.0, 1, 0)

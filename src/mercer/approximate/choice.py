@@ -17,6 +17,7 @@ from mercer.approximate.landmarks import DRAW_SECONDS, SUBSET, Landmarks
 from mercer.approximate.task import Task
 from mercer.approximate.way import ApproximateMachine, Way
 from mercer.certificates.status import Status
+from mercer.multiclass.cross_fitting import N_FOLDS
 from mercer.multiclass.training import class_scores, winners
 from mercer.solvers import Control
 from mercer.solvers.forecast import KERNEL_FIT, Forecast, Pilot, forecast, forecast_from, pilot_rows
@@ -127,7 +128,7 @@ class Elsewhere(NamedTuple):
     ways: tuple[str, ...]
 
 
-def choose(task: Task, control: Control, elsewhere: Elsewhere | None = None) -> Choice:
+def choose(task: Task, control: Control, elsewhere: Elsewhere | None = None, *, calibrates: bool = False) -> Choice:
     """Choose how to train a machine.
 
     The time of the exact machine is forecast from pilots of more and more rows, as :func:`mercer.plan` does. If it is
@@ -149,19 +150,22 @@ def choose(task: Task, control: Control, elsewhere: Elsewhere | None = None) -> 
     elsewhere : Elsewhere, optional
         The rows of which `task` has a sample; by default it has all rows. What the ways take is then divided by the
         threads of the workers, and the workers refuse what does not fit into their memory.
+    calibrates : bool, default=False
+        Whether probabilities are calibrated by machines without each fold, whose times are then counted, too.
     """
     if task.n < FEWEST_ROWS if elsewhere is None else elsewhere.n < FEWEST_ROWS and elsewhere.fits:
         return Choice(None, f"because there are fewer than {FEWEST_ROWS:,} rows")
     if task.kernel.takes_values:
         return Choice(None, "because kernel values are given")
     with control.interruption:
-        return _Pilots(task, replace(control, checkpoint=None), elsewhere).chosen()
+        return _Pilots(task, replace(control, checkpoint=None), elsewhere, calibrates=calibrates).chosen()
 
 
 class _Pilots:
     """The machines of one pilot."""
 
-    def __init__(self, task: Task, control: Control, of: Elsewhere | None = None) -> None:
+    def __init__(self, task: Task, control: Control, of: Elsewhere | None = None, *, calibrates: bool = False) -> None:
+        self.calibrates = calibrates
         of = of or Elsewhere(task.n, 1, True, tuple(_ADAPTS))
         self.all, self.memory_limit, self.n, self.of = task, task.memory_limit or None, of.n, of
         callback, limit = control.callback, control.limits.max_seconds
@@ -193,9 +197,10 @@ class _Pilots:
             if not self.monitor.control.interruption.requested and self._takes_landmarks():
                 way = Landmarks()
             return self._choice(way, self._unfinished())
-        exact = Candidate(None, made.seconds, self._least_bytes(made.peak_bytes or 0))
+        exact = Candidate(None, self._with_folds(made.seconds, made.exponent), self._least_bytes(made.peak_bytes or 0))
         if self._ends(exact) and exact.seconds <= _SHORT:
-            why = f"because pilots forecast {_about(exact.seconds)} for all {self.n:,} rows"
+            also = " and the folds of the probabilities" if self.calibrates else ""
+            why = f"because pilots forecast {_about(exact.seconds)} for all {self.n:,} rows{also}"
             return self._choice(None, why, [exact])
         self.exact_values = self._exact_values()
         exact = exact._replace(error=self._error(self.exact_values))
@@ -237,6 +242,11 @@ class _Pilots:
         if self.monitor.control.interruption.requested:
             return "because the pilot was interrupted"
         return "because max_seconds leaves no time for a pilot, and the number of landmarks adapts to the time"
+
+    def _with_folds(self, seconds: float, exponent: float = 1.0) -> float:
+        """Return the time of a machine with that of the machines without each fold, if probabilities need them."""
+        share = 1.0 - 1.0 / N_FOLDS
+        return seconds * (1.0 + N_FOLDS * share**exponent) if self.calibrates else seconds
 
     def _ends(self, one: Candidate) -> bool:
         """Return whether a candidate ends within the limits."""
@@ -299,7 +309,9 @@ class _Pilots:
         if self.memory_limit is not None and n_bytes > self.memory_limit:  # the table is then in a file
             n_bytes = max(0, peak_bytes - table) * n // size
         values = self._values(machine)
-        return Candidate(way, expected, self._bytes_here(n_bytes), self._error(values), *self._lost(values))
+        return Candidate(
+            way, self._with_folds(expected), self._bytes_here(n_bytes), self._error(values), *self._lost(values)
+        )
 
     def _takes_landmarks(self) -> bool:
         return Landmarks.name in self.of.ways and self.task.of_rows(self.trained).gram().is_convex
@@ -324,12 +336,14 @@ class _Pilots:
 
         def expected(rows: float) -> float:
             overlap = _OVERLAPPING ** max(0.0, math.log2(n / rows) - math.log2(_CUTS))
-            return seconds * n / size * (rows / of_pilot) ** growth * overlap / self.of.n_blocks
+            time_of_all = seconds * n / size * (rows / of_pilot) ** growth * overlap / self.of.n_blocks
+            return self._with_folds(time_of_all)
 
         rows = size_that_loses_little(lost, size, n)
         rows = min(rows, self.all.n) if self.n > self.all.n else rows
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
-        while rows > SMALL_CELL and (expected(rows) > left or (2 * rows > n and made.seconds > left)):
+        exact = self._with_folds(made.seconds, made.exponent)
+        while rows > SMALL_CELL and (expected(rows) > left or (2 * rows > n and exact > left)):
             rows = max(SMALL_CELL, rows // 2)
         if 2 * rows > n:
             return None  # one cell, which is the exact machine

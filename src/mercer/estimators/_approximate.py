@@ -133,6 +133,11 @@ class Approximates(DualMachine):
             self.__dict__.pop("_prepared", None)
 
     @property
+    def _calibrates(self) -> bool:
+        """Whether machines without each fold are trained after the machine, for probabilities."""
+        return False
+
+    @property
     def _is_auto(self) -> bool:
         return isinstance(self.approximation, str) and self.approximation == AUTO
 
@@ -161,7 +166,7 @@ class Approximates(DualMachine):
                 warnings.simplefilter("ignore")  # the fit reads the rows again
                 task = self._training_task(machine_spec, X, y, sample_weight)
             read = time.perf_counter() - began
-            choice = choose(task, control.after(read, 0))
+            choice = choose(task, control.after(read, 0), calibrates=self._calibrates)
             choice = replace(choice, seconds=choice.seconds + read)
         if not control.interruption.requested:
             store_choice(control.checkpoint, choice)
@@ -315,6 +320,10 @@ class ApproximatesClasses(Approximates, MarginClassifier):
         if self._has_probabilities() and self.calibration_values == LEAVE_ONE_OUT:
             return "calibration_values='leave_one_out' needs an exact machine"
         return super()._why_exact(machine_spec, n_rows)
+
+    @property
+    def _calibrates(self) -> bool:
+        return self._has_probabilities()
 
     def _training_task(self, machine_spec: QuadraticSpec, X: Any, y: Any, sample_weight: Any) -> Task:
         """See :meth:`Approximates._training_task`."""

@@ -26,7 +26,7 @@ Approximation: TypeAlias = str | Way | None
 MANY_ROWS = 75_000
 """Rows to train on from which approximations are compared with the exact machine without a time limit, too."""
 
-PILOT_ROWS = 20_000
+PILOT_ROWS = 10_000
 """Training rows of a fold by which kernel and settings are chosen before the pilot; exact machines take seconds."""
 
 _FIRST_SHARE = 0.5  # of the time of the search, for the choice of kernel and settings before the pilot

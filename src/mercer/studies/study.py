@@ -142,7 +142,7 @@ def study(
     approximation : {"auto", "landmarks", "cells"}, Landmarks, Cells or None, default="auto"
         How machines with a kernel are trained. None is exact, and "landmarks" and "cells" are approximate; see
         :class:`mercer.SVC`. "auto" is exact for fewer than 20,000 rows that are not sealed, and for fewer than 75,000
-        whose final fit ends in time. On more rows, kernel and settings are chosen by exact machines of 20,000 rows.
+        whose final fit ends in time. On more rows, kernel and settings are chosen by exact machines of 10,000 rows.
         Then a pilot compares an exact machine, landmarks and cells, and the chosen one is judged on all rows. The text
         says what was chosen, what each would have taken, and how far the machine is from the exact one.
     class_weight : str or mapping, optional
