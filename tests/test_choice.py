@@ -219,7 +219,9 @@ def test_searches_choose_once(takes, monkeypatch):
     X, y, _ = rows()
     count = []
     choose = choices.choose
-    monkeypatch.setattr("mercer.estimators._approximate.choose", lambda *given: count.append(1) or choose(*given))
+    monkeypatch.setattr(
+        "mercer.estimators._approximate.choose", lambda *given, **more: count.append(1) or choose(*given, **more)
+    )
     machine = make_pipeline(StandardScaler(), SVC(approximation="auto"))
     search = KernelSearchCV(machine, {"svc__C": [1.0, 10.0]}, cv=3).fit(X, y)
     assert len(count) == 1
@@ -286,11 +288,11 @@ def test_a_fit_or_search_that_continues_does_not_choose_again(way, small, tmp_pa
     X, y, _ = rows(420)
     compared = (Candidate(None, 9.5, 10, 0.2), Candidate(way, math.inf, 7, 0.1, -0.01, 0.02))
     chooser = mercer.estimators._approximate
-    monkeypatch.setattr(chooser, "choose", lambda *_: Choice(way, "because the test asks for it", compared, 1.0))
+    monkeypatch.setattr(chooser, "choose", lambda *_, **__: Choice(way, "because the test asks for it", compared, 1.0))
     machine = SVC(approximation="auto").fit(X, y, checkpoint=tmp_path / "fit")
     search = KernelSearchCV(make_pipeline(StandardScaler(), SVC(approximation="auto")), C=[1.0, 10.0], cv=2, n_jobs=1)
     search.fit(X, y, checkpoint=tmp_path / "search")
-    monkeypatch.setattr(chooser, "choose", lambda *_: pytest.fail("a pilot"))
+    monkeypatch.setattr(chooser, "choose", lambda *_, **__: pytest.fail("a pilot"))
     again = clone(machine).fit(X, y, checkpoint=tmp_path / "fit")
     assert again.choice_ == Choice(way, "because the test asks for it", compared, 0.0)
     assert again.certificate_.primal == pytest.approx(machine.certificate_.primal, rel=2e-3)
@@ -300,6 +302,6 @@ def test_a_fit_or_search_that_continues_does_not_choose_again(way, small, tmp_pa
     assert more.best_params_ == search.best_params_
     for path in (tmp_path / "fit").glob("choice-*.bin"):
         write_checked(path, {"way": ["cells", {"cell_rows": -1}], "reason": "", "candidates": []}, {})
-    monkeypatch.setattr(chooser, "choose", lambda *_: Choice(None, "because it is chosen again"))
+    monkeypatch.setattr(chooser, "choose", lambda *_, **__: Choice(None, "because it is chosen again"))
     with pytest.warns(UserWarning, match=r"choice-\d+.bin is damaged and is not used"):
         assert "again" in machine.fit(X, y, checkpoint=tmp_path / "fit").choice_.reason

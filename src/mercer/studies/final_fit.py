@@ -123,7 +123,9 @@ def final_fit(
         raise KeyboardInterrupt
     if goal.has_probabilities and model.calibration is None and not interruption.requested:
         budget.cuts.append("The machine has no probabilities, because their calibration would have taken too long.")
-    return model if search_result.pilot is None else model.chosen(str(search_result.pilot)), search_result
+    if search_result.pilot is not None and not cell.choice.is_linear:
+        model = model.chosen(str(search_result.pilot))
+    return model, search_result
 
 
 def has_learnt(model: Model) -> bool:

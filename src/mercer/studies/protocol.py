@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,16 +24,16 @@ from mercer.model_selection import (
 from mercer.solvers import StageProgress
 from mercer.studies.approximation import Approximation, asked_kernels
 from mercer.studies.arranged import Copies
-from mercer.studies.candidates import KERNELS, KernelOption, kernels_named
+from mercer.studies.candidates import KERNELS, KernelChoice, KernelOption, kernels_named
 from mercer.studies.classification import ToClassify
-from mercer.studies.contenders import Fold, encoded_folds
+from mercer.studies.contenders import Chosen, Fold, encoded_folds
 from mercer.studies.costs import ClassWeight, Cost
 from mercer.studies.final_fit import final_fit
 from mercer.studies.goal import Goal
 from mercer.studies.insight import LearningCurve, learning_curve
 from mercer.studies.judging import train_others, trained_svm
 from mercer.studies.ledger import Looks
-from mercer.studies.preparation import SplitOptions, prepare
+from mercer.studies.preparation import Prepared, SplitOptions, prepare
 from mercer.studies.regression import ToEstimate
 from mercer.studies.repeated_choice import repeated
 from mercer.studies.report.presenter import Presenter
@@ -46,6 +46,8 @@ from mercer.studies.searching import SEARCH_TOL, is_wide, searched
 from mercer.studies.tables import MAX_LEVELS, ColumnOptions, DateOrder, Labels, MissingPolicy, Task, Truth, read_target
 from mercer.studies.tables.encoding import TableEncoder
 from mercer.studies.time_budget import CURVE, TimeBudget
+
+_FINAL_FIT = "final fit and certificate"  # the stage that `seconds` of the result names
 
 
 def study(
@@ -118,7 +120,7 @@ def study(
     split = SplitOptions(groups, time_column, copies, date_order, test_size, n_folds, seed)
     rows = prepare(table, truth, columns, asked, split, goal_of, budget)
     rows = replace(rows, kernels=asked_kernels(rows.kernels, approximation))
-    goal, encoder = rows.goal, rows.training.encoder
+    encoder = rows.training.encoder
     assert isinstance(encoder, TableEncoder)
     about: dict[str, Any] = {"task": task, "class_weight": class_weight, "scoring": scoring, "cost": cost, "tol": tol}
     about |= {"columns": columns, "split": split, "kernel": asked, "approximation": approximation}
@@ -128,36 +130,20 @@ def study(
         return {"work": "study", "table": table.checksum(), "target": target, "options": options}
 
     with Checkpoint.opened(checkpoint, about_study) as states:
-        report(StageProgress("search"))
-        searched_rows = rows.rest.take(rows.searched), rows.truth[rows.searched]
-        folds = encoded_folds(*searched_rows, rows.splits, rows.encoder, rows.readers)
-        goal.suit(folds[0].X)
-        search_result = searched(folds, goal, rows.kernels, rows.training_of, approximation, budget, progress, states)
-        search_result = replace(search_result, n_in_folds=len(rows.searched))
-        clock.lap("search")
-
-        report(StageProgress("comparison with simpler methods"))
-        rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
-        others = choose_rivals(folds, rivals, search_result.best.n_rows, search_result.n_rows, budget, states)
-        clock.lap("choosing the machines to compare with")
-
-        model, search_result = final_fit(goal, rows.training_of, search_result, tol, report, budget, rows.units, states)
-        clock.lap("final fit and certificate")
-
-        trained = [trained_svm(goal, search_result, model, clock.seconds["final fit and certificate"])]
-        trained += train_others(goal, others, rows.training.X, encoder, rows.truth, budget)
+        folds, search_result, others = _chosen(rows, approximation, budget, progress, clock, states)
+        how = tol, report, budget, rows.units, states
+        model, search_result = final_fit(rows.goal, rows.training_of, search_result, *how)
+        clock.lap(_FINAL_FIT)
+        trained = [trained_svm(rows.goal, search_result, model, clock.seconds[_FINAL_FIT])]
+        trained += train_others(rows.goal, others, rows.training.X, encoder, rows.truth, budget)
         clock.lap("final fits of the others")
-
-        curve = _learning_curve(goal, search_result, folds, report, budget, states)
+        curve = _learning_curve(rows.goal, search_result, folds, report, budget, states)
         clock.lap("learning curve")
-
         spread: tuple[float, ...] = ()
         if check_count("repeats", repeats, at_least=0):
             report(StageProgress("repetitions on other splits"))
-            pilot = search_result.pilot
-            kernels = rows.kernels if pilot is None else asked_kernels(rows.kernels, pilot.way)
-            chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else []
-            spread = repeated(rows, table, chosen or kernels, repeats, split, SEARCH_TOL, budget, states)
+            kernels = _kernels_again(rows, search_result, folds)
+            spread = repeated(rows, table, kernels, repeats, split, SEARCH_TOL, budget, states)
             clock.lap("repetitions on other splits")
     sealed_study = SealedStudy(
         target=target,
@@ -179,6 +165,38 @@ def study(
         looks=looks,
     )
     return sealed_study if keep_sealed else sealed_study.open(looks, progress)
+
+
+def _chosen(
+    rows: Prepared,
+    approximation: Approximation,
+    budget: TimeBudget,
+    progress: Callable[[StageProgress], object] | None,
+    clock: Clock,
+    states: Checkpoint | None,
+) -> tuple[list[Fold], SearchResult, list[Chosen]]:
+    """Return the folds, and what they say of the candidates and of the machines to compare with."""
+    goal, report = rows.goal, progress or (lambda _: None)
+    report(StageProgress("search"))
+    searched_rows = rows.rest.take(rows.searched), rows.truth[rows.searched]
+    folds = encoded_folds(*searched_rows, rows.splits, rows.encoder, rows.readers)
+    goal.suit(folds[0].X)
+    search_result = searched(folds, goal, rows.kernels, rows.training_of, approximation, budget, progress, states)
+    search_result = replace(search_result, n_in_folds=len(rows.searched))
+    clock.lap("search")
+    report(StageProgress("comparison with simpler methods"))
+    rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
+    others = choose_rivals(folds, rivals, search_result.best.n_rows, search_result.n_rows, budget, states)
+    clock.lap("choosing the machines to compare with")
+    return folds, search_result, others
+
+
+def _kernels_again(rows: Prepared, search_result: SearchResult, folds: list[Fold]) -> Sequence[KernelChoice]:
+    """Return the kernels of the repetitions on other splits: linear ones if rows are wide, trained as it was chosen."""
+    pilot = search_result.pilot
+    kernels = rows.kernels if pilot is None else asked_kernels(rows.kernels, pilot.way)
+    linear = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else []
+    return linear or kernels
 
 
 def _goal(
