@@ -1,5 +1,6 @@
 """Kernel machines that are fitted on files larger than memory: the exact optimum, proved over all rows of the file."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -370,6 +371,29 @@ def test_a_time_limit_is_heard_and_warned_of(tmp_path):
         machine = SVC(max_seconds=1e-9).fit_file(path, target="y", memory="1MB")
     assert machine.certificate_.status == "time_limit"
     assert np.isfinite(machine.certificate_.relative_gap)
+
+
+def test_landmarks_of_a_file_hear_a_time_limit_and_ctrl_c(tmp_path):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+    machine = SVC(approximation=Landmarks(40), max_seconds=1e-9)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        machine.fit_file(path, target="y", memory="1MB")
+    claim = machine.certificate_
+    assert claim.status == "time_limit"
+    assert machine.support_.size < 40
+    assert claim.exact_dual <= claim.exact_primal < np.inf
+
+    def stop(progress):
+        if progress.stage == "features of all rows":
+            os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    machine = SVC(approximation=Landmarks(40), callback=stop)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(KeyboardInterrupt):
+        machine.fit_file(path, target="y", memory="1MB")
+    assert sorted(tmp_path.rglob("*")) == before  # the features are gone
+    assert not hasattr(machine, "approximation_")
 
 
 @pytest.mark.parametrize("memory", ["1100kB", "200MB"])

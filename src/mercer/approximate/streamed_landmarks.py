@@ -12,7 +12,15 @@ from scipy.sparse import csr_array
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import DistanceEvidence, ExpansionEvidence
 from mercer.approximate.feature_table import LandmarkBasis, feature_rows
-from mercer.approximate.landmarks import SUBSET, Landmarks, drawn_before_or_now, improved, linear_problem, tol_gap_of
+from mercer.approximate.landmarks import (
+    SUBSET,
+    Landmarks,
+    affordable_basis,
+    drawn_before_or_now,
+    improved,
+    linear_problem,
+    tol_gap_of,
+)
 from mercer.approximate.placed_dual import DualChunk, dual_chunk_of, estimated_bounds, reports
 from mercer.approximate.placed_task import TaskMaker
 from mercer.approximate.task import Task
@@ -107,7 +115,7 @@ class _StreamedTraining:
         began, self.asked, task, rows = self.monitor.seconds, n_landmarks, self.task, self.task.rows
         control, check = self.monitor.control, _Check(self.monitor)
         drawn = drawn_before_or_now(self.gram, self.way, self.monitor, n_landmarks)
-        basis = LandmarkBasis(self.gram, drawn)
+        basis, note = affordable_basis(self.gram, drawn, self.monitor.seconds_left, rows.n / self.n)
         positions, support = self.first.positions[basis.landmarks], self.first.data.rows(basis.landmarks)
         table, labels, weights = _features(task, basis, support, check)
         n_classes = self.sample.n_classes
@@ -150,7 +158,7 @@ class _StreamedTraining:
         )
         return Expansion(
             certificate,
-            f"{text}, drawn from a sample of {self.n:,} rows. A linear machine of their features, which are in "
+            f"{text}, drawn from a sample of {self.n:,} rows{note}. A linear machine of their features, which are in "
             f"{'a temporary file' if in_file else 'memory'}, is trained: {solutions[0].reason}",
             task.kernel,
             support,
