@@ -364,12 +364,13 @@ class Certificate(Result):
         Raises
         ------
         ValueError
-            If the certificate was pickled or loaded from a file; the message ends with `advice`.
+            If workers held the rows, or the certificate was pickled or loaded from a file; the message ends with
+            `advice`.
         """
         if self.evidence is None:
             raise ValueError(
-                "the training data are not at hand: this certificate was pickled or loaded from a file, which leaves "
-                f"them behind. {advice}"
+                "the training data are not at hand: workers held them, or this certificate was pickled or loaded "
+                f"from a file, which leaves them behind. {advice}"
             )
         return self.evidence
 
