@@ -55,6 +55,7 @@ _GRACE = 0.1  # seconds after the time limit in which a distance that takes litt
 _CERTIFYING = 0.25  # time of a certificate of the linear problem over that of its features
 _SURE = 1.2  # expected times of kernel values are times this factor
 _ROW_ARRAYS = 26  # arrays of length n that labels, weights, exact problems and the choice of the bias hold
+_SOLVER_ARRAYS = 8  # arrays of length n of the linear solver
 _MATRICES = 8  # of a number for each pair of landmarks: kernel values, their factor, second derivatives, and copies
 _FEWEST = 16  # landmarks that are used whatever the time
 _IMPROVED_VALUES = 1e9  # rows times support vectors up to which the exact solver improves the dual point of the bound
@@ -440,7 +441,8 @@ class _Training:
         """Return the basis, the features of all rows, and a note if the time allows fewer landmarks."""
         in_pairs = sum(one.rows.size for one in self.machines) if self.task.scheme == "ovo" else self.task.n
         basis, note = affordable_basis(self.gram, landmarks, self.monitor.seconds_left, in_pairs / self.task.n)
-        room = self.gram.memory_limit - 8 * (_ROW_ARRAYS * self.task.n + _MATRICES * basis.size**2) - 4 * BLOCK
+        numbers = (_ROW_ARRAYS + _SOLVER_ARRAYS) * self.task.n + _MATRICES * basis.size**2
+        room = self.gram.memory_limit - 8 * numbers - 4 * BLOCK
         try:
             return basis, basis.table(room, self._check), note
         except StopWork:  # Ctrl-C: a machine of one feature, which is 0
