@@ -27,7 +27,7 @@ from mercer import (
 )
 from mercer.approximate import CellsMachine, Task, way_of
 from mercer.approximate.cell_machine import train_cell
-from mercer.approximate.cell_size import affordable, chosen_size
+from mercer.approximate.cell_size import affordable, chosen_size, least_cell
 from mercer.approximate.median_tree import grow, middle
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
@@ -385,6 +385,22 @@ def test_every_cell_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(limits) == 8
     assert limits[0] == pytest.approx(2.5e5, rel=0.01)  # two shares of eight
     assert limits[-1] == pytest.approx(1e6, rel=0.01)
+
+
+@pytest.mark.parametrize(("shares", "scheme", "least"), [
+    ([0.1] * 10, "ovo", 1500), ([0.1] * 10, "ovr", 300), ([0.6, 0.3, 0.1], "ovo", 333), ([0.5, 0.5], "ovo", 300),
+])  # fmt: skip
+def test_cells_of_many_classes_have_more_rows(
+    shares: list[float], scheme: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mercer.approximate.cell_size.LEAST_CELL", 300)
+    y = np.repeat(np.arange(len(shares)), np.round(1000 * np.array(shares)).astype(int))
+    task = task_of(np.arange(1000.0)[:, None], y, ForSVC(C=1.0), scheme=scheme)
+    assert least_cell(task) == least
+    if least > 1000 // 2:
+        size, why = chosen_size(task, 0.1, Control(Limits()), lambda: None)
+        assert size == 1000
+        assert why.startswith("because cells have at least 1,500 rows, for pairs of 10 classes, unless cell_rows")
 
 
 def test_a_classifier_of_cells_has_what_others_have() -> None:

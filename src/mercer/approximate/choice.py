@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.cell_machine import CellMachine, train_cell
-from mercer.approximate.cell_size import SMALL_CELL, SURE, row_errors, size_that_loses_little
+from mercer.approximate.cell_size import SMALL_CELL, SURE, least_cell, row_errors, size_that_loses_little
 from mercer.approximate.cells import Cells
 from mercer.approximate.landmarks import DRAW_SECONDS, SUBSET, Landmarks
 from mercer.approximate.task import Task
@@ -339,7 +339,7 @@ class _Pilots:
             time_of_all = seconds * n / size * (rows / of_pilot) ** growth * overlap / self.of.n_blocks
             return self._with_folds(time_of_all)
 
-        rows = size_that_loses_little(lost, size, n)
+        rows = size_that_loses_little(lost, size, n, least_cell(self.all))
         rows = min(rows, self.all.n) if self.n > self.all.n else rows
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
         exact = self._with_folds(made.seconds, made.exponent)
