@@ -14,6 +14,7 @@ from mercer.approximate.choice import Candidate, Choice
 from mercer.data import TableError
 from mercer.data.files import checkpoint as checkpoints
 from mercer.studies import approximation
+from mercer.studies.classification import ToClassify
 from mercer.studies.cli import run as run_command
 from mercer.studies.models import verify
 from mercer.studies.protocol import study
@@ -72,6 +73,18 @@ def test_a_study_of_an_approximation_is_shown_saved_and_verified(name, n_classes
     assert model.has_probabilities == bool(n_classes)
     if n_classes:
         assert np.array_equal(model.predict_proba(table), done.model.predict_proba(table))
+
+
+@pytest.mark.parametrize("n_learnt", [2, 3])
+def test_a_class_without_a_row_in_a_fold_loses_to_the_others(n_learnt):
+    table = frame(4)
+    X, y = table[["a", "b", "c"]].to_numpy(), table["y"].map("pqrs".index).to_numpy()
+    goal, rows = ToClassify(list("pqrs"), y.size), y < n_learnt
+    machine = goal.estimator(1e-3).set_params(approximation=Landmarks(40), C=100.0).fit(X[rows], y[rows])
+    values = goal.values_of(machine, X[rows])
+    assert values.shape == (rows.sum(), 6)
+    assert goal.error_of(y[rows], values) < 0.1 * rows.sum()
+    assert goal.error_of(y[rows], values) == np.count_nonzero(machine.predict(X[rows]) != y[rows])
 
 
 @pytest.mark.parametrize("options", [{"cost": "q:p=5"}, {"class_weight": "balanced"}, {"groups": "g"}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -205,6 +206,23 @@ class ToClassify(Goal):
         """Return the machine; its decision values are those of all pairs of classes."""
         weights = None if self.is_unweighted else dict(enumerate(self.weights))
         return SVC(tol=tol, class_weight=weights, decision_function_shape="ovo")
+
+    def values_of(self, machine: Any, X: Any) -> npt.NDArray[np.float64]:
+        """Return the values of all pairs; a class of which the machine had no row loses to the others."""
+        values, classes = super().values_of(machine, X), getattr(machine, "classes_", None)
+        if classes is None or len(classes) == self.n_classes:
+            return values
+        learnt = {code: place for place, code in enumerate(np.asarray(classes).tolist())}
+        of_pair = dict(zip(itertools.combinations(range(len(classes)), 2), values.T, strict=True))
+        sign = -1.0 if len(classes) == 2 else 1.0  # two classes have one column that is positive for the second
+        columns = []
+        for pair in itertools.combinations(range(self.n_classes), 2):
+            one, other = (learnt.get(code) for code in pair)
+            if one is None or other is None:
+                columns.append(np.full(len(values), float(one is not None) - float(other is not None)))
+            else:
+                columns.append(sign * of_pair[one, other])
+        return np.column_stack(columns)
 
     def errors(
         self,
