@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data import Data
 from mercer.data.arguments import check_number, check_whole
-from mercer.data.files import DamagedFileError, read_checked
+from mercer.data.files import DamagedFileError, once
 from mercer.data.files.checkpoint import digest_of
 from mercer.gram import DEFAULT_MEMORY_LIMIT, n_threads
 from mercer.kernels import Kernel
@@ -169,17 +168,20 @@ class CellsTraining:
 
     def choose_size(self) -> tuple[int, str]:
         """Return the number of rows of a cell by a pilot, and why; from the checkpoint if it was chosen before."""
-        checkpoint = self.control.checkpoint
-        before = None if checkpoint is None else checkpoint.load("size", _read_size)
-        if before is not None:
-            return before
+
+        def chosen() -> tuple[int, str]:
+            return chosen_size(self.task, self.way.overlap, self.monitor.left(), self.monitor.raise_if_stopped)
+
         try:
-            size, why = chosen_size(self.task, self.way.overlap, self.monitor.left(), self.monitor.raise_if_stopped)
+            return once(
+                self.control.checkpoint,
+                "size",
+                chosen,
+                encode=lambda one: (dict(zip(("size", "why"), one, strict=True)), {}),
+                decode=_decoded_size,
+            )
         except StopWork:
             return LEAST_CELL, "the smallest that is chosen, because no time was left for a pilot"
-        if checkpoint is not None:
-            checkpoint.store("size", lambda: ({"size": size, "why": why}, {}))
-        return size, why
 
     def grown(self, size: int) -> tuple[MedianTree, list[Cell]]:
         """Grow the tree; if the time is over, the cells that there are by then are cut no further."""
@@ -282,9 +284,9 @@ class CellsTraining:
         )
 
 
-def _read_size(path: Path) -> tuple[int, str]:
-    header, _ = read_checked(path)
-    size, why = header.get("size"), header.get("why")
+def _decoded_size(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[int, str]:
+    del arrays
+    size, why = header["size"], header["why"]
     if type(size) is not int or size < 1 or not isinstance(why, str):
         raise DamagedFileError("its header has no size of cells")
     return size, why

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from mercer.certificates.approximation import ApproximateCertificate, Distance, 
 from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_count, check_number
-from mercer.data.files import DamagedFileError, State, read_checked
+from mercer.data.files import DamagedFileError, State, once
 from mercer.geometry.landmarks import pivoted_cholesky
 from mercer.gram import Gram
 from mercer.gram.rows import LinearRows, MappedTable
@@ -135,7 +134,7 @@ class Landmarks(Way):
             machine: Expansion = training.trained(min(self.n_landmarks, training.n))
             return machine
         checkpoint = training.monitor.control.checkpoint
-        earlier = None if checkpoint is None else checkpoint.load("doubling", _Earlier.read)
+        earlier = None if checkpoint is None else checkpoint.load("doubling", _Earlier.decoded)
         first = min(self.n_landmarks, first if earlier is None else earlier.following)
         best: Expansion = training.trained(first)
         if earlier is not None and earlier.distance < _distance(best):
@@ -201,25 +200,28 @@ def draw(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any], n_landmarks:
 
 def drawn_before_or_now(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any], n_landmarks: int) -> IndexArray:
     """Return what :func:`draw` does, from the checkpoint if it was drawn before."""
-    checkpoint, name = monitor.control.checkpoint, f"landmarks-{n_landmarks}-of-{gram.n}"
 
-    def read(path: Path) -> IndexArray:
-        _, arrays = read_checked(path)
-        rows = arrays.get("rows", np.empty(0))
+    def decoded(header: Any, arrays: Mapping[str, IndexArray]) -> IndexArray:
+        del header
+        rows = arrays["rows"]
         is_valid = rows.dtype == np.int64 and rows.ndim == 1 and 0 < rows.size <= n_landmarks
         if not is_valid or rows.min() < 0 or rows.max() >= gram.n or np.unique(rows).size < rows.size:
             raise DamagedFileError("its numbers are not landmarks of these rows")
         return rows.copy()
 
-    before = None if checkpoint is None else checkpoint.load(name, read)
-    if before is not None:
-        check_range(gram)
-        return before
-    drawn = draw(gram, way, monitor, n_landmarks)
-    is_complete = monitor.control.limits.max_seconds is None or drawn.size == min(n_landmarks, gram.n)
-    if checkpoint is not None and is_complete and not monitor.is_stopped():
-        checkpoint.store(name, lambda: ({}, {"rows": drawn.astype(np.int64)}))
-    return drawn
+    def is_finished(drawn: IndexArray) -> bool:
+        is_complete = monitor.control.limits.max_seconds is None or drawn.size == min(n_landmarks, gram.n)
+        return is_complete and not monitor.is_stopped()
+
+    check_range(gram)
+    return once(
+        monitor.control.checkpoint,
+        f"landmarks-{n_landmarks}-of-{gram.n}",
+        lambda: draw(gram, way, monitor, n_landmarks),
+        encode=lambda drawn: ({}, {"rows": drawn.astype(np.int64)}),
+        decode=decoded,
+        is_finished=is_finished,
+    )
 
 
 def affordable_basis(
@@ -315,13 +317,10 @@ class _Earlier(NamedTuple):
         return {}, {"sizes": np.array(self[:2], dtype=np.int64), "distance": np.array([self.distance])}
 
     @classmethod
-    def read(cls, path: Path) -> _Earlier:
-        """Return what is in a file."""
-        _, arrays = read_checked(path)
-        try:
-            (n_landmarks, following), (distance,) = arrays["sizes"].tolist(), arrays["distance"].tolist()
-        except (KeyError, ValueError) as error:
-            raise DamagedFileError("its numbers are not those of landmarks") from error
+    def decoded(cls, header: Any, arrays: Mapping[str, Any]) -> _Earlier:
+        """Return it from a header and arrays."""
+        del header
+        (n_landmarks, following), (distance,) = arrays["sizes"].tolist(), arrays["distance"].tolist()
         if not (0 < n_landmarks < following and distance > 0.0):
             raise DamagedFileError("its numbers are not those of landmarks")
         return cls(n_landmarks, following, float(distance))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.approximation import level_of
 from mercer.certificates.certificate import Certificate, relative_gap
 from mercer.certificates.status import Status
-from mercer.data.files import DamagedFileError, State, read_checked
+from mercer.data.files import DamagedFileError, State
 from mercer.gram.rows import LinearRows
 from mercer.gram.rows.sweeps import times, transposed_times
 from mercer.solvers import Control
@@ -41,12 +41,12 @@ def _state_of(level: float) -> State:
     return {}, {"level": np.array([level])}
 
 
-def _read_level(path: Path) -> float:
-    _, arrays = read_checked(path)
-    levels = arrays.get("level", np.empty(0))
-    if levels.shape != (1,) or not _LEAST < levels[0] < np.inf:
+def _decoded_level(header: Any, arrays: Mapping[str, FloatArray]) -> float:
+    del header
+    (level,) = arrays["level"].tolist()
+    if not _LEAST < level < np.inf:
         raise DamagedFileError("its number is not a level")
-    return float(levels[0])
+    return float(level)
 
 
 class _End(NamedTuple):
@@ -76,7 +76,7 @@ def solve_one_class(
     high = all_rows = _End(np.inf, weights, float(weights.sum()), w / nu)
     level = max(level_of(_values(rows, w, n_jobs), weights, nu), 1e-3 * float(w @ w) / needed)
     level = level if level > _LEAST else 1.0  # all features are 0, and so is the objective
-    reached = None if control.checkpoint is None else control.checkpoint.load("level", _read_level)
+    reached = None if control.checkpoint is None else control.checkpoint.load("level", _decoded_level)
     level = level if reached is None else reached
     best_w, best, point, lower, gap = np.zeros_like(w), 0.0, beta, -0.5 * float(w @ w), np.inf  # f = 0 and rho = 0
     small, repeated = _SMALL * tol_gap * abs(lower), 0

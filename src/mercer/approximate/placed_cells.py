@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from mercer.certificates.approximation import ApproximateCertificate, Distance
 from mercer.certificates.certificate import combine
 from mercer.cluster import while_wanted
 from mercer.cluster.joining import chained
-from mercer.data.files import DamagedFileError, State, read_checked
+from mercer.data.files import DamagedFileError, State
 from mercer.gram.rows import Block
 from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.loop import StopWork
@@ -115,7 +115,7 @@ class _PlacedTraining(CellsTraining):
                 of_cell[k].append(chunk)
             order = np.argsort(-in_cell, kind="stable").tolist()  # the largest first
             limits, checkpoint = self.limits_of_cell(tree.n_cells), self.control.checkpoint
-            before = [None if checkpoint is None else checkpoint.load(f"cell-{k}", _read_point) for k in order]
+            before = [None if checkpoint is None else checkpoint.load(f"cell-{k}", _decoded_point) for k in order]
             sources = [(of_cell[k], point) for k, point in zip(order, before, strict=True)]
             cells = workers.place(sources, _trained, self.placed.maker, limits, is_spread=True)
             machines = self.fetched(dict(zip(order, cells, strict=True)))
@@ -247,9 +247,9 @@ def _state_of(point: FloatArray) -> State:
     return {}, {"beta": point}
 
 
-def _read_point(path: Path) -> FloatArray:
-    _, arrays = read_checked(path)
-    beta = arrays.get("beta", np.zeros(0, dtype=np.int64))
+def _decoded_point(header: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> FloatArray:
+    del header
+    beta = arrays["beta"]
     if beta.ndim != 1 or beta.dtype != np.float64 or not np.isfinite(beta).all():
         raise DamagedFileError("its coefficients are not those of a cell")
     return beta.copy()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from mercer.approximate.choice import Candidate, Choice
 from mercer.approximate.way import Way
 from mercer.approximate.ways import WAYS
-from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
+from mercer.data.files import Checkpoint, State
 
 _STATE = "choice"
 _NUMBERS = ("seconds", "peak_bytes", "error", "lost", "uncertainty")  # of a candidate
@@ -19,7 +19,7 @@ _NUMBERS = ("seconds", "peak_bytes", "error", "lost", "uncertainty")  # of a can
 
 def load_choice(checkpoint: Checkpoint | None) -> Choice | None:
     """Return the choice in a checkpoint; it takes no time of this run."""
-    return None if checkpoint is None else checkpoint.load(_STATE, _read)
+    return None if checkpoint is None else checkpoint.load(_STATE, _decoded)
 
 
 def store_choice(checkpoint: Checkpoint | None, choice: Choice) -> None:
@@ -49,15 +49,9 @@ def _way_of(described: Any) -> Way | None:
     return WAYS[name](**fields)
 
 
-def _read(path: Path) -> Choice:
-    header, arrays = read_checked(path)
-    try:
-        candidates = [
-            Candidate(_way_of(way), seconds, int(peak_bytes), *errors)
-            for way, (seconds, peak_bytes, *errors) in zip(
-                header["candidates"], arrays["numbers"].tolist(), strict=True
-            )
-        ]
-        return Choice(_way_of(header["way"]), str(header["reason"]), tuple(candidates))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise DamagedFileError(f"its choice is invalid: {error}") from error
+def _decoded(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Choice:
+    candidates = [
+        Candidate(_way_of(way), seconds, int(peak_bytes), *errors)
+        for way, (seconds, peak_bytes, *errors) in zip(header["candidates"], arrays["numbers"].tolist(), strict=True)
+    ]
+    return Choice(_way_of(header["way"]), str(header["reason"]), tuple(candidates))

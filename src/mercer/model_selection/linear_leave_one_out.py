@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -15,7 +14,7 @@ from scipy.linalg import solve_triangular
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.cluster import Workers, while_wanted
-from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
+from mercer.data.files import Checkpoint, DamagedFileError, State
 from mercer.data.lazy import lazy_property
 from mercer.gram.factorisation import cholesky
 from mercer.gram.rows import DeviceRows
@@ -88,7 +87,7 @@ def linear_left_out(
     n = problems[0].rows.n
     raw, rule = np.full((n, len(solutions)), np.nan), np.full((n, len(solutions)), _OPEN, dtype="<U21")
     worst = max(one.certificate.relative_gap for one in solutions)
-    before = None if checkpoint is None else checkpoint.load(_STATE, partial(_read, shape=raw.shape))
+    before = None if checkpoint is None else checkpoint.load(_STATE, partial(_decoded, raw.shape))
     if before is not None:
         raw[:], rule[:] = before.raw, before.rule
         worst = max(worst, before.violation)
@@ -116,16 +115,12 @@ def linear_left_out(
     return LinearLeftOut(raw, rule, worst)
 
 
-def _read(path: Path, shape: tuple[int, ...]) -> LinearLeftOut:
-    """Return the rows in a file of an earlier pass."""
-    header, arrays = read_checked(path)
-    try:
-        names, codes, raw = np.array(header["rules"], dtype="<U21"), arrays["rule"], arrays["raw"]
-        if codes.shape != shape or raw.shape != shape or not 0 <= codes.min() <= codes.max() < len(names):
-            raise DamagedFileError("its rows are not those of this machine")
-        return LinearLeftOut(np.where(names[codes] == _OPEN, np.nan, raw), names[codes], float(header["violation"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFileError(f"its header is invalid: {error}") from error
+def _decoded(shape: tuple[int, ...], header: Mapping[str, Any], arrays: Mapping[str, Any]) -> LinearLeftOut:
+    """Return the rows in the state of an earlier pass."""
+    names, codes, raw = np.array(header["rules"], dtype="<U21"), arrays["rule"], arrays["raw"]
+    if codes.shape != shape or raw.shape != shape or not 0 <= codes.min() <= codes.max() < len(names):
+        raise DamagedFileError("its rows are not those of this machine")
+    return LinearLeftOut(np.where(names[codes] == _OPEN, np.nan, raw), names[codes], float(header["violation"]))
 
 
 class _Rows:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer._typing import IndexArray
 from mercer.certificates.certificate import Certificate, Numbers, combine
 from mercer.certificates.solution import Solution
 from mercer.certificates.status import Status
 from mercer.data import Data, as_data
-from mercer.data.files import DamagedFileError, State, read_checked
+from mercer.data.files import DamagedFileError, State
 from mercer.gram.rows.table_rows import sample_of
 from mercer.solvers import Control, Progress, solve
 from mercer.solvers.loop import ProgressMonitor, StopWork
@@ -158,7 +159,7 @@ class _Training:
     def trained(self, rows: MemoryRows) -> StreamedMachine:
         """Return the trained machine, beginning with some rows in memory, or with those of the checkpoint."""
         checkpoint = self.control.checkpoint
-        reached = None if checkpoint is None else checkpoint.load(_STATE, self._read)
+        reached = None if checkpoint is None else checkpoint.load(_STATE, self._decoded)
         rows = rows if reached is None else reached
         while True:
             self._store(rows)
@@ -237,15 +238,11 @@ class _Training:
         arrays = {"positions": rows.positions.astype(np.int64), "points": rows.points.reshape(-1, rows.positions.size)}
         return {"tol": tol, "n_passes": n_passes}, arrays
 
-    def _read(self, path: Path) -> MemoryRows:
+    def _decoded(self, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> MemoryRows:
         """Return the rows of a state with their variables; if memory is smaller now, support vectors alone."""
-        header, arrays = read_checked(path)
         shape, n = (self.task.n_machines, self.task.n_variables), self.task.rows.n
-        try:
-            positions, points = arrays["positions"], arrays["points"]
-            tol, n_passes = float(header["tol"]), int(header["n_passes"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFileError(f"its header is invalid: {error}") from error
+        positions, points = arrays["positions"], arrays["points"]
+        tol, n_passes = float(header["tol"]), int(header["n_passes"])
         is_valid = positions.dtype == np.int64 and positions.ndim == 1 and positions.size > 0 and n_passes >= 0
         is_valid = is_valid and points.shape == (shape[0] * shape[1], positions.size) and 0.0 < tol <= self.tol
         if not is_valid or positions[0] < 0 or positions[-1] >= n or (np.diff(positions) <= 0).any():

@@ -13,11 +13,10 @@ from mercer.data.files import Checkpoint
 from mercer.solvers import Control, Interruption, Limits, StageProgress, duration, fit_progress
 from mercer.studies.candidates import Cell, KernelChoice, approximated
 from mercer.studies.contenders import Fold, part_of
-from mercer.studies.finished_work import folder_of_search
 from mercer.studies.goal import Goal
 from mercer.studies.models import TrainingSet
 from mercer.studies.plan import SearchPlan
-from mercer.studies.search import SearchResult, SearchStopped
+from mercer.studies.search import SearchResult, SearchStopped, folder_of_search
 from mercer.studies.time_budget import Deadline, TimeBudget
 
 Approximation: TypeAlias = str | Way | None

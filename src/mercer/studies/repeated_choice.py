@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from mercer.data import Table, TableError
-from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
+from mercer.data.files import Checkpoint
 from mercer.model_selection import InTime, rows_enough
 from mercer.solvers import Interruption
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import encoded_folds
-from mercer.studies.finished_work import folder_of_search
 from mercer.studies.preparation import Prepared, SplitOptions
 from mercer.studies.sealing import folds_of
-from mercer.studies.search import SearchStopped, search
+from mercer.studies.search import SearchStopped, folder_of_search, search
 from mercer.studies.searching import grid_for
 from mercer.studies.tables import Labels
 from mercer.studies.time_budget import REPEATS, Deadline, TimeBudget
@@ -75,7 +73,7 @@ def repeated(
     with Interruption() as interruption:
         for number in range(1, n_repeats + 1):
             name = f"repeat-{number}"
-            before = None if checkpoint is None else checkpoint.load(name, _read_figure)
+            before = None if checkpoint is None else checkpoint.load(name, lambda _, arrays: arrays["figure"].item())
             if before is not None:
                 figures.append(before)
                 continue
@@ -107,21 +105,9 @@ def repeated(
             figure = float(goal.figure(error * n_asked / len(outer)))
             figures.append(figure)
             if checkpoint is not None:
-                checkpoint.store(name, partial(_state_of, figure))
+                checkpoint.store(name, partial(lambda one: ({}, {"figure": np.array([one])}), figure))
     if interruption.insisted:
         raise KeyboardInterrupt
     if len(figures) < n_repeats:
         budget.cuts.append(f"The choice was repeated on {len(figures)} of {n_repeats} other splits.")
     return tuple(figures)
-
-
-def _state_of(figure: float) -> State:
-    return {}, {"figure": np.array([figure])}
-
-
-def _read_figure(path: Path) -> float:
-    _, arrays = read_checked(path)
-    figures = arrays.get("figure", np.zeros(0))
-    if figures.shape != (1,):
-        raise DamagedFileError("it has no figure")
-    return float(figures[0])

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.files import Checkpoint, State
+from mercer.data.files import Checkpoint, State, once
 from mercer.model_selection import WHOLE_ROWS
 from mercer.studies.contenders import Chosen, Fold, part_of
-from mercer.studies.finished_work import once
 from mercer.studies.time_budget import LEAST, RIVALS, Deadline, TimeBudget
 
 FIRST_ROWS = 500

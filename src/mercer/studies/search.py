@@ -16,6 +16,7 @@ from mercer import KernelSearchCV, StoppedError
 from mercer.approximate import Choice
 from mercer.certificates import Status
 from mercer.data import Result, columns_of_rows
+from mercer.data.files import Checkpoint
 from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Round, round_sizes
 from mercer.solvers import Interruption, Progress, StageProgress
@@ -122,6 +123,11 @@ class SearchResult(Result):
 
 class SearchStopped(Exception):  # noqa: N818 - it is a request that was followed, not an error
     """The search was stopped before even one cell was finished; its text says by what."""
+
+
+def folder_of_search(checkpoint: Checkpoint | None, name: str) -> Path | None:
+    """Return the folder of a search in the checkpoint of a study."""
+    return None if checkpoint is None else checkpoint.folder / f"search-{name}"
 
 
 def search(

@@ -9,17 +9,16 @@ from functools import partial
 from scipy import sparse
 
 from mercer import solvers
-from mercer.data.files import Checkpoint
+from mercer.data.files import Checkpoint, once
 from mercer.solvers import StageProgress
 from mercer.studies.approximation import Approximation, asks_for_a_pilot, search_by_pilot
 from mercer.studies.candidates import C_GRID, KernelChoice, usual_gamma
 from mercer.studies.contenders import Fold
-from mercer.studies.finished_work import folder_of_search, once
 from mercer.studies.goal import Goal
 from mercer.studies.models import TrainingSet
 from mercer.studies.plan import PLAN, plan_search
 from mercer.studies.report.numbers import duration
-from mercer.studies.search import SearchResult, SearchStopped, last_resort, search
+from mercer.studies.search import SearchResult, SearchStopped, folder_of_search, last_resort, search
 from mercer.studies.time_budget import FINAL_FIT, RIVALS, SEARCH, Deadline, TimeBudget
 
 SEARCH_TOL = 1e-3

@@ -16,6 +16,7 @@ from mercer.data.files.checkpoint import Generations as Generations
 from mercer.data.files.checkpoint import Pace as Pace
 from mercer.data.files.checkpoint import State as State
 from mercer.data.files.checkpoint import digest_of as digest_of
+from mercer.data.files.checkpoint import once as once
 from mercer.data.files.checkpoint import text_of as text_of
 from mercer.data.files.folder_lock import LockError as LockError
 from mercer.data.files.folder_lock import locked as locked

@@ -21,7 +21,7 @@ import numpy as np
 
 from mercer._version import __version__
 from mercer.data.files.atomic_write import open_atomically
-from mercer.data.files.checked_file import DamagedFileError, full_disk, write_checked
+from mercer.data.files.checked_file import DamagedFileError, full_disk, read_checked, write_checked
 from mercer.data.files.folder_lock import LockError, locked
 from mercer.data.files.regular_files import open_own
 from mercer.data.user_warnings import warn_user
@@ -43,6 +43,7 @@ Array: TypeAlias = "np.ndarray | tuple[str, tuple[int, ...], Any]"
 State: TypeAlias = "tuple[dict[str, Any], Mapping[str, Array]]"
 """The header, JSON values, and the arrays of a state, as :func:`write_checked` takes them."""
 
+Decode: TypeAlias = "Callable[[dict[str, Any], dict[str, np.ndarray]], Read]"
 
 Read = TypeVar("Read")
 
@@ -182,20 +183,35 @@ class Checkpoint:
         except LockError as error:
             raise CheckpointError(f"the folder {path} {error.why}: {error.hint}") from error.__cause__
 
-    def load(self, name: str, read: Callable[[Path], Read]) -> Read | None:
-        """Return what `read` makes of the newest complete state of a name; None without one.
+    def load(self, name: str, decode: Decode[Read]) -> Read | None:
+        """Return what `decode` makes of the newest complete state of a name; None without one.
 
         Parameters
         ----------
         name : str
-        read : callable
-            Reads a file; it raises DamagedFileError if the numbers in it are invalid.
+        decode : callable
+            Takes the header and the arrays, which are read-only. If they are invalid, it raises DamagedFileError with
+            the reason, or fails with a KeyError, ValueError or the like.
 
         Warns
         -----
         UserWarning
             If a file is damaged; an older state is then used, or none.
         """
+
+        def read(path: Path) -> Read:
+            header, arrays = read_checked(path)
+            try:
+                return decode(header, arrays)
+            except DamagedFileError:
+                raise
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+                raise DamagedFileError(f"its content is invalid: {error}") from error
+
+        return self.load_file(name, read)
+
+    def load_file(self, name: str, read: Callable[[Path], Read]) -> Read | None:
+        """Return what :meth:`load` does, by a function that reads the file itself, because it is large."""
         for path in self._states.newest_first(self._prefix + name):
             try:
                 return read(path)
@@ -257,6 +273,39 @@ class Checkpoint:
                     UserWarning,
                 )
             self._failures.append(error)
+
+
+def once(
+    checkpoint: Checkpoint | None,
+    name: str,
+    work: Callable[[], Read],
+    *,
+    encode: Callable[[Read], State],
+    decode: Decode[Read],
+    is_finished: Callable[[Read], bool] = lambda _: True,
+) -> Read:
+    """Return what a part of the work gives, from the checkpoint if it was finished before.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint or None
+        Without one, the work is done.
+    name : str
+        Name of the part.
+    work : callable
+        Does the work.
+    encode, decode : callable
+        Turn the result into a header of JSON values and arrays, and back; see :meth:`Checkpoint.load`.
+    is_finished : callable, optional
+        Whether the result is complete; else it is not written.
+    """
+    before = None if checkpoint is None else checkpoint.load(name, decode)
+    if before is not None:
+        return before
+    part = work()
+    if checkpoint is not None and is_finished(part):
+        checkpoint.store(name, lambda: encode(part))
+    return part
 
 
 def text_of(value: Any) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
+from mercer.data.files import Checkpoint, DamagedFileError, State
 from mercer.data.files.checkpoint import text_of
 
 _STATE = "settings"
@@ -40,7 +39,7 @@ class FinishedSettings:
         self._checkpoint, self.names = checkpoint, list[str]()
         self._rows: dict[Tried, tuple[str, dict[str, Any]]] = {}  # text of the setting, and its columns
         if checkpoint is not None:
-            checkpoint.load(_STATE, self._read)
+            checkpoint.load(_STATE, self._decoded)
 
     @property
     def is_due(self) -> bool:
@@ -96,24 +95,20 @@ class FinishedSettings:
             "present": np.array(present, dtype=np.int8).reshape(shape),
         }
 
-    def _read(self, path: Path) -> bool:
-        """Take the results in a file."""
-        header, arrays = read_checked(path)
-        try:
-            values: FloatArray = arrays["values"]
-            present = arrays["present"] != 0
-            columns, names = list(map(str, header["columns"])), list(map(str, header["names"]))
-            tried = [Tried(*map(int, one)) for one in header["tried"]]
-            if not values.shape == present.shape == (len(tried), len(columns)):
-                raise DamagedFileError("it has results of another number of settings")
-            rows = {}
-            about = zip(tried, header["settings"], header["status"], values.tolist(), present.tolist(), strict=True)
-            for one, text, status, numbers, has in about:
-                pairs = zip(columns, numbers, has, strict=True)
-                row: dict[str, Any] = {name: number for name, number, is_present in pairs if is_present}
-                row[_WHOLE] = int(row[_WHOLE])
-                rows[one] = str(text), row | {_TEXT: str(status)}
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFileError(f"its header is invalid: {error}") from error
+    def _decoded(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
+        """Take the results in a state."""
+        values: FloatArray = arrays["values"]
+        present = arrays["present"] != 0
+        columns, names = list(map(str, header["columns"])), list(map(str, header["names"]))
+        tried = [Tried(*map(int, one)) for one in header["tried"]]
+        if not values.shape == present.shape == (len(tried), len(columns)):
+            raise DamagedFileError("it has results of another number of settings")
+        rows = {}
+        about = zip(tried, header["settings"], header["status"], values.tolist(), present.tolist(), strict=True)
+        for one, text, status, numbers, has in about:
+            pairs = zip(columns, numbers, has, strict=True)
+            row: dict[str, Any] = {name: number for name, number, is_present in pairs if is_present}
+            row[_WHOLE] = int(row[_WHOLE])
+            rows[one] = str(text), row | {_TEXT: str(status)}
         self.names, self._rows = names, rows
         return True

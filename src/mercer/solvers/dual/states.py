@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
+from mercer.data.files import Checkpoint, DamagedFileError, State
 
 
 class PointsOf:
@@ -31,16 +31,16 @@ class PointsOf:
 
     def load(self) -> FloatArray | None:
         """Return the last complete point, if there is one."""
-        return None if self._checkpoint is None else self._checkpoint.load(self._name, self._read)
+        return None if self._checkpoint is None else self._checkpoint.load(self._name, self._decoded)
 
     def store(self, beta: FloatArray) -> None:
         """Write the last point."""
         if self._checkpoint is not None:
             self._checkpoint.store(self._name, lambda: _state_of(beta))
 
-    def _read(self, path: Path) -> FloatArray:
-        _, arrays = read_checked(path)
-        beta = arrays.get("beta", np.zeros(0))
+    def _decoded(self, header: Any, arrays: Mapping[str, FloatArray]) -> FloatArray:
+        del header
+        beta = arrays["beta"]
         if beta.shape != (self._n,) or beta.dtype != np.float64 or not np.isfinite(beta).all():
             raise DamagedFileError("its coefficients are not those of this machine")
         return beta.copy()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from mercer.data.files import Checkpoint, DamagedFileError, State, read_checked
+from mercer.data.files import Checkpoint, DamagedFileError, State
 
 Solved = dict[int, tuple[float, int, float]]
 """By variable: its gradient without it, the number of pivots, and the violation."""
@@ -27,13 +28,13 @@ def state_of(solved: Solved) -> State:
 def load_solved(checkpoint: Checkpoint, column: int, n: int) -> Solved:
     """Return the values of a machine of n variables that an earlier pass has found."""
 
-    def read(path: Path) -> Solved:
-        _, arrays = read_checked(path)
-        variables, values = arrays.get("variables", np.zeros(0)), arrays.get("values", np.zeros(0))
+    def decoded(header: Any, arrays: Mapping[str, np.ndarray]) -> Solved:
+        del header
+        variables, values = arrays["variables"], arrays["values"]
         is_whole = variables.dtype == np.int64 and values.shape == (variables.size, 3) and np.isfinite(values).all()
         if not is_whole or (variables.size and not 0 <= variables.min() <= variables.max() < n):
             raise DamagedFileError("its values are not those of this machine")
         rows = zip(variables.tolist(), values.tolist(), strict=True)
         return {variable: (value, int(pivots), violation) for variable, (value, pivots, violation) in rows}
 
-    return checkpoint.load(name_of(column), read) or {}
+    return checkpoint.load(name_of(column), decoded) or {}

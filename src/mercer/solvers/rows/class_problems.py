@@ -171,7 +171,7 @@ def _start_of(
     """Return the point of a machine in the checkpoint, if there is one and no other start is given."""
     if checkpoint is None or start is not None:
         return start
-    return checkpoint.load(f"machine-{number}", partial(read_point, rows=problem.rows))
+    return checkpoint.load_file(f"machine-{number}", partial(read_point, rows=problem.rows))
 
 
 def _store(checkpoint: Checkpoint, number: int, solution: LinearSolution, n_rows: int) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data.files import Checkpoint, digest_of, text_of
+from mercer.data.files import Checkpoint, digest_of, once, text_of
 from mercer.model_selection import Interval, corrected_t_test
 from mercer.solvers import Interruption
 from mercer.studies.candidates import Cell
 from mercer.studies.contenders import Fold, thinned
-from mercer.studies.finished_work import once
 from mercer.studies.goal import FoldAnswers, Goal
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
