@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -134,8 +135,20 @@ def test_landmarks_are_doubled_until_the_distance_is_proved():
     machine = SVC(approximation=Landmarks(distance=0.05)).fit(X, y)
     assert machine.certificate_.distance_to_exact <= 0.05
     assert machine.support_.size < 600
-    few = SVC(approximation=Landmarks(10, distance=1e-9)).fit(X, y)
+    with pytest.warns(
+        ConvergenceWarning, match=r"distance of 1e-09 .* is not reached: with 10 landmarks"
+    ):
+        few = SVC(approximation=Landmarks(10, distance=1e-9)).fit(X, y)
     assert few.support_.size == 10
+    assert "is not reached" in few.approximation_.reason
+
+
+def test_the_reason_says_why_there_are_fewer_landmarks_than_were_asked_for():
+    X, y, _ = rings(60)
+    several = SVC(approximation="landmarks").fit(np.repeat(X, 5, axis=0), np.repeat(y, 5))
+    assert "1,000 landmarks were asked for, but no other row adds" in several.approximation_.reason
+    linear = SVC(kernel="linear", approximation=Landmarks(2)).fit(X, y)
+    assert "asked for" not in linear.approximation_.reason
 
 
 def test_more_landmarks_than_rows_and_duplicate_rows_are_no_error():

@@ -329,6 +329,7 @@ def stopping_at(moment, monkeypatch):
             yield
 
 
+@pytest.mark.filterwarnings("ignore:.*distance of 1e-06 .* is not reached")
 @pytest.mark.parametrize("name", APPROXIMATE)
 def test_an_approximation_that_was_stopped_continues(name, tmp_path, monkeypatch):
     make, target = APPROXIMATE[name]
@@ -348,6 +349,7 @@ def test_an_approximation_that_was_stopped_continues(name, tmp_path, monkeypatch
     assert again.certificate_.distance_to_exact == pytest.approx(plain.certificate_.distance_to_exact, rel=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:.*distance of 1e-06 .* is not reached")
 def test_doubling_continues_with_the_number_that_comes_next(tmp_path, monkeypatch):
     asked, features = [], _Training._features
     monkeypatch.setattr(_Training, "_features", lambda self, drawn: asked.append(self.asked) or features(self, drawn))

@@ -129,7 +129,35 @@ class Landmarks(Way):
         return best
 
     def doubled(self, training: Any, first: int = _FIRST) -> Expansion:
-        """Return the machine of a training with enough landmarks: more and more of them if a distance is asked for."""
+        """Return the machine of a training with enough landmarks: more and more of them if a distance is asked for.
+
+        Its reason says why it has fewer landmarks than were asked for, or a larger distance.
+        """
+        machine = self._doubled(training, first)
+        said = self.shortfall(machine) if self.distance else self._why_fewer(machine.rows.size, training)
+        return replace(machine, reason=" ".join(filter(None, (machine.reason, said))))
+
+    def shortfall(self, machine: Any) -> str:
+        """Return that the distance that was asked for is not reached; see :meth:`Way.shortfall`."""
+        if self.distance is None or _distance(machine) <= self.distance:
+            return ""
+        return (
+            f"The distance of {self.distance:g} that was asked for is not reached: with {machine.rows.size:,} "
+            f"landmarks it is {_distance(machine):.2g}. Raise n_landmarks or max_seconds, or take approximation=None."
+        )
+
+    def _why_fewer(self, size: int, training: Any) -> str:
+        """Return why there are fewer landmarks than were asked for; "" if there are not."""
+        if size >= self.n_landmarks or training.monitor.control.interruption.requested:
+            return ""
+        why = "no other row adds to what they represent in single precision"
+        if size == training.n:
+            why = "there are no more rows"
+        elif training.monitor.control.limits.max_seconds is not None:
+            why = f"max_seconds left no time for more, or {why}"
+        return f"{self.n_landmarks:,} landmarks were asked for, but {why}."
+
+    def _doubled(self, training: Any, first: int) -> Expansion:
         if self.distance is None:
             machine: Expansion = training.trained(min(self.n_landmarks, training.n))
             return machine

@@ -95,3 +95,7 @@ class Way(ABC):
         ValueError
             If the way cannot train such a machine; the message names the remedy.
         """
+
+    def shortfall(self, machine: ApproximateMachine) -> str:
+        """Return by what a trained machine misses what the parameters ask for, and what to do; "" if it does not."""
+        return ""

@@ -275,6 +275,8 @@ class Approximates(DualMachine):
             hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
             text = f"{type(self).__name__} {certificate.ending} {certificate.status.advice} {hint}"
             warn_user(text.strip(), ConvergenceWarning)
+        elif shortfall := self._trained_way.shortfall(self.approximation_):
+            warn_user(f"{type(self).__name__}: {shortfall}", ConvergenceWarning)
 
 
 class ApproximatesClasses(Approximates, MarginClassifier):
