@@ -135,9 +135,7 @@ def test_landmarks_are_doubled_until_the_distance_is_proved():
     machine = SVC(approximation=Landmarks(distance=0.05)).fit(X, y)
     assert machine.certificate_.distance_to_exact <= 0.05
     assert machine.support_.size < 600
-    with pytest.warns(
-        ConvergenceWarning, match=r"distance of 1e-09 .* is not reached: with 10 landmarks"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"distance of 1e-09 .* is not reached: with 10 landmarks"):
         few = SVC(approximation=Landmarks(10, distance=1e-9)).fit(X, y)
     assert few.support_.size == 10
     assert "is not reached" in few.approximation_.reason
