@@ -1,6 +1,7 @@
 """Approximate machines: landmarks, and their proved distance to the exact machine."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -375,3 +376,14 @@ def test_a_search_goes_on_from_second_derivatives_of_features_in_a_file():
 def test_a_full_disk_says_what_features_need():
     with pytest.raises(OSError, match=r"features of 1,000,000,000 rows .* take 4,000,000,000,000,000 bytes"):
         MappedTable(10**9, 10**6)
+
+
+def test_percentages_are_shares_of_the_objective_also_where_it_is_negative():
+    X, _, _ = rings(300)
+    optimum = OneClassSVM(tol_gap=1e-9).fit(X).certificate_.dual
+    certificate = OneClassSVM(approximation=Landmarks(8)).fit(X).certificate_
+    truth = (certificate.exact_primal - optimum) / abs(certificate.exact_primal)
+    assert optimum < certificate.exact_primal < 0.0
+    percent = float(re.search(r"by at most (\S+) % of its value", certificate.distance_in_words)[1])
+    assert percent >= 99.0 * truth
+    assert percent > 104.0 * certificate.distance_to_exact

@@ -7,6 +7,7 @@ from mercer.certificates.certificate import LARGE_GAP as LARGE_GAP
 from mercer.certificates.certificate import Certificate as Certificate
 from mercer.certificates.certificate import combine as combine
 from mercer.certificates.certificate import relative_gap as relative_gap
+from mercer.certificates.certificate import share_of_primal as share_of_primal
 from mercer.certificates.certificate import worst_status as worst_status
 from mercer.certificates.evaluation import Evaluation as Evaluation
 from mercer.certificates.quadratic import QuadraticEvidence as QuadraticEvidence

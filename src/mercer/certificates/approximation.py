@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import Certificate, relative_gap
+from mercer.certificates.certificate import Certificate, relative_gap, share_of_primal
 from mercer.certificates.roundoff import rounding_error, rounding_of_dual
 from mercer.gram import Gram
 from mercer.problems import Problem, inner
@@ -116,7 +116,8 @@ class ApproximateCertificate(Certificate):
         """Proved relative distance to the optimal objective of the exact machine: at most this share; inf if unknown.
 
         (P - D) / max(|P|, |D|), where P is `exact_primal` and D is `exact_dual`: no machine, however it is trained, has
-        an objective in the exact problem that is lower than P by more than this share.
+        an objective in the exact problem that is lower than P by more than this share of max(|P|, |D|), which
+        is P unless objectives are negative, as those of :class:`mercer.OneClassSVM`.
         """
         return relative_gap(self.exact_primal, self.exact_dual)
 
@@ -134,9 +135,10 @@ class ApproximateCertificate(Certificate):
     def distance_in_words(self) -> str:
         """The distance to the exact machine, as a phrase that says whether it is proved."""
         if math.isfinite(self.distance_to_exact):
-            return f"the objective is above that of the exact machine by at most {_percent(self.distance_to_exact)}"
-        if self.estimated_distance is not None and math.isfinite(self.estimated_distance):
-            return f"estimated from a sample, not proved: {_percent(self.estimated_distance)} above the exact machine"
+            return f"the objective is above that of the exact machine by at most {self._percent(self.exact_dual)}"
+        if self.estimated_dual is not None and math.isfinite(relative_gap(self.exact_primal, self.estimated_dual)):
+            by = self._percent(self.estimated_dual)
+            return f"estimated from a sample, not proved: the objective is above that of the exact machine by {by}"
         if math.isfinite(self.exact_dual):
             return f"not bounded; the exact objective is at least {self.exact_dual:.6g}"
         if self.estimated_dual is not None and math.isfinite(self.estimated_dual):
@@ -145,6 +147,10 @@ class ApproximateCertificate(Certificate):
                 "sample and not proved"
             )
         return "not known"
+
+    def _percent(self, dual: float) -> str:
+        share = share_of_primal(relative_gap(self.exact_primal, dual), self.exact_primal, dual)
+        return f"{100.0 * share:.2g} % of its value"
 
     def __str__(self) -> str:
         return f"{super().__str__()}\n{'approximation':<20}{self.approximation}\n{'distance to exact':<20}" + (
@@ -166,10 +172,6 @@ def _sums(distances: list[Distance]) -> dict[str, Any]:
         "exact_dual": sum(one.dual for one in distances) if distances else -math.inf,
         "estimated_dual": float(sum(estimates)) if is_estimated else None,
     }
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} % of its value"
 
 
 class Machine(NamedTuple):

@@ -35,6 +35,13 @@ def relative_gap(primal: float, dual: float, objective_error: float = 0.0, *, ga
     return gap / scale if not scale <= 0.0 else math.inf
 
 
+def share_of_primal(share: float, primal: float, dual: float) -> float:
+    """Return a :func:`relative_gap` as a share of |P|: it is larger if |D| is, as where objectives are negative."""
+    if not share or abs(dual) <= abs(primal):
+        return share
+    return share * abs(dual) / abs(primal) if primal and math.isfinite(dual) else math.inf
+
+
 class Effort(NamedTuple):
     """What a fit has cost; see :class:`Certificate`."""
 
@@ -419,7 +426,8 @@ class Certificate(Result):
             return "no bound of the optimum is known"
         if self.gap <= 0.0:
             return "the objective is the optimum, but for rounding"
-        return f"the objective is above the optimum by at most {100.0 * self.relative_gap:.2g} % of its value"
+        share = share_of_primal(self.relative_gap, self.primal, self.dual)
+        return f"the objective is above the optimum by at most {100.0 * share:.2g} % of its value"
 
     @property
     def facts(self) -> dict[str, str]:

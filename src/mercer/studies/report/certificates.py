@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mercer.certificates import LARGE_GAP, ApproximateCertificate, Certificate, Status
+from mercer.certificates import LARGE_GAP, ApproximateCertificate, Certificate, Status, share_of_primal
 from mercer.specs import MachineSpec, QuadraticSpec
 from mercer.studies.models import CellLayout, Model
 from mercer.studies.report.numbers import count, percent, small
@@ -79,7 +79,7 @@ def certainty(model: Model) -> str:
         return _certainty_of_approximation(model, certificate)
     if not isinstance(machine_spec, QuadraticSpec):
         return _certainty_of_loss(model)
-    gap = abs(certificate.relative_gap)
+    gap = share_of_primal(abs(certificate.relative_gap), certificate.primal, certificate.dual)
     if certificate.status is Status.OPTIMAL and gap > LARGE_GAP:
         smaller = "A smaller C, or a" if "C" in parameters(machine_spec) else "A"
         return (
@@ -108,7 +108,7 @@ def certainty(model: Model) -> str:
 
 def _certainty_of_approximation(model: Model, certificate: ApproximateCertificate) -> str:
     """What the certificate of an approximate machine says."""
-    distance = certificate.distance_to_exact
+    distance = share_of_primal(certificate.distance_to_exact, certificate.exact_primal, certificate.exact_dual)
     proved = (
         f"no machine with {fixed(model)} can lower its training objective by more than {small(100 * distance)} percent"
         if math.isfinite(distance)
@@ -144,7 +144,11 @@ def in_short(certificate: Certificate) -> str:
     if not isinstance(certificate, ApproximateCertificate):
         return f"relative gap {small(beyond_rounding(certificate, certificate.relative_gap))}"
     distance = certificate.distance_to_exact
-    return f"at most {small(100 * distance)} % above exact" if math.isfinite(distance) else "distance to exact unknown"
+    return (
+        f"distance to exact at most {small(100 * distance)} %"
+        if math.isfinite(distance)
+        else "distance to exact unknown"
+    )
 
 
 def beyond_rounding(certificate: Certificate, gap: float) -> float:
@@ -183,7 +187,7 @@ def _certainty_of_loss(model: Model) -> str:
             "The machine is certified to meet the optimality conditions: no condition is broken by more than "
             f"{small(certificate.gradient_violation)}, and {small(certificate.tol)} was allowed."
         )
-    gap = abs(certificate.relative_gap)
+    gap = share_of_primal(abs(certificate.relative_gap), certificate.primal, certificate.dual)
     how_much = "at all, to within rounding" if is_rounding(certificate) else f"by more than {small(100 * gap)} percent"
     return (
         f"The machine is certified optimal: no other machine with {fixed(model)} can lower its training "
