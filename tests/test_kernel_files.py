@@ -153,6 +153,38 @@ def test_landmarks_of_a_file_have_the_objective_and_the_distance_that_they_say(
     np.testing.assert_array_equal(load_model(tmp_path / "m.mercer").predict(read_table(path)), machine.predict(frame))
 
 
+@pytest.mark.parametrize(
+    ("machine", "room", "way", "why"),
+    [
+        (SVC(C=2.0), 4_000, None, "because pilots forecast"),
+        (SVC(C=2.0, multi_class="ovr"), 600, "landmarks", "because it ends within memory, which the exact machine"),
+        (SVR(epsilon=0.01), 600, "landmarks", "because it ends within memory, which the exact machine"),
+        (SVC(max_seconds=1e-9), 4_000, "landmarks", "because max_seconds leaves no time for a pilot"),
+    ],
+)
+def test_a_pilot_on_rows_of_the_file_chooses_exact_or_landmarks(tmp_path, monkeypatch, machine, room, way, why):
+    frame = a_frame(n_classes=3)
+    target, other = ("t", "y") if isinstance(machine, SVR) else ("y", "t")
+    path = written(frame.drop(columns=other), tmp_path / "t.csv")
+    monkeypatch.setattr("mercer.specs.streamed.StreamedTask.room", lambda task, data: room)
+    chosen = clone(machine).set_params(approximation="auto")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of a time limit
+        chosen.fit_file(path, target=target, sample_weight="w", memory="1100kB")
+        assert why in chosen.choice_.reason
+        assert chosen.certificate_.choice == str(chosen.choice_)
+    assert (None if chosen.choice_.way is None else chosen.choice_.way.name) == way
+    assert hasattr(chosen, "_streamed") is (way is None)
+    save_model(tmp_path / "m.mercer", model_of_file(chosen))
+    loaded = load_model(tmp_path / "m.mercer")
+    assert loaded.certificate.choice == str(chosen.choice_)
+    np.testing.assert_allclose(loaded.predict(frame), chosen.predict(frame))
+    if way is not None:
+        assert verify(loaded, read_table(path)).findings == ()
+        chosen.set_params(approximation=Landmarks(9), max_seconds=None)
+        assert not hasattr(streamed(chosen, path, target=target, sample_weight="w"), "choice_")
+
+
 @pytest.mark.parametrize("scale_target", [False, True])
 def test_landmarks_of_a_regression_in_a_file_are_those_of_the_same_rows_in_memory(tmp_path, monkeypatch, scale_target):
     frame = a_frame()
@@ -336,7 +368,6 @@ def test_what_a_one_class_machine_cannot_do_with_a_file_is_refused(tmp_path, abo
     [
         ({"C": np.inf}, "C must be finite"),
         ({"approximation": "cells"}, "approximation='cells' needs the rows in memory"),
-        ({"approximation": "auto"}, "approximation='auto' needs the rows in memory"),
         ({"approximation": "landmarks"}, r"1,000 landmarks do not fit .* memory='\d+MB' or more, or take fewer"),
         ({"multi_class": "joint"}, "multi_class='joint' needs the rows in memory"),
         ({"probability": True}, "probability=True needs the rows in memory"),
@@ -464,6 +495,8 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert "certified optimal" in said
     assert "of 2,000 training rows" in said
+    assert run([*fit, "--force", "--approximation", "auto"]) == 0
+    assert "approximation='auto' chose" in " ".join(capsys.readouterr().out.split())
     assert run(["predict", str(model), str(path), "--memory", "1MB", "--out", str(tmp_path / "p.csv")]) == 0
     assert np.mean(read_table(tmp_path / "p.csv")["label"] == frame["y"]) > 0.7
     for memory in ([], ["--memory", "1MB"]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from mercer.solvers.forecast import KERNEL_FIT, Forecast, Pilot, forecast, forec
 from mercer.solvers.loop import ProgressMonitor
 from mercer.solvers.progress import duration
 from mercer.specs import ForOneClassSVM
+
+Kind = TypeVar("Kind", bound=Way)
 
 AUTO = "auto"
 """The value of `approximation` that asks for a choice."""
@@ -118,14 +120,17 @@ class Elsewhere(NamedTuple):
         Threads of the workers that hold the rows.
     fits : bool
         Whether the rows fit into the memory of this process, where exact machines are trained.
-    ways : tuple of str
-        Names of the ways that train the machine where the rows are.
+    ways : tuple of Way
+        The ways that train the machine where the rows are.
+    most_support : int, optional
+        Of rows in a file, which are visited in passes: as many support vectors of an exact machine fit into memory.
     """
 
     n: int
     n_blocks: int
     fits: bool
-    ways: tuple[str, ...]
+    ways: tuple[Way, ...]
+    most_support: int | None = None
 
 
 def choose(task: Task, control: Control, elsewhere: Elsewhere | None = None, *, calibrates: bool = False) -> Choice:
@@ -166,8 +171,9 @@ class _Pilots:
 
     def __init__(self, task: Task, control: Control, of: Elsewhere | None = None, *, calibrates: bool = False) -> None:
         self.calibrates = calibrates
-        of = of or Elsewhere(task.n, 1, True, tuple(_ADAPTS))
-        self.all, self.memory_limit, self.n, self.of = task, task.memory_limit or None, of.n, of
+        of = of or Elsewhere(task.n, 1, True, (Landmarks(), Cells()))
+        self.all, self.n, self.of, self.has_exact = task, of.n, of, of.fits
+        self.memory_limit = None if of.most_support is not None else task.memory_limit or None
         callback, limit = control.callback, control.limits.max_seconds
         if callback is not None:
             control = replace(control, callback=lambda one: callback(replace(one, stage=f"pilot: {one.stage}")))
@@ -193,10 +199,12 @@ class _Pilots:
         """Train the machines, compare them, and choose."""
         made = self._forecast()
         if made is None:
-            way: Way | None = None if self.of.fits or Cells.name not in self.of.ways else Cells()
+            way: Way | None = None if self.of.fits or self.of.most_support is not None else self._way(Cells)
             if not self.monitor.control.interruption.requested and self._takes_landmarks():
-                way = Landmarks()
+                way = self._way(Landmarks)
             return self._choice(way, self._unfinished())
+        if self.of.most_support is not None:
+            self.has_exact = SURE * (made.n_support or 0) <= self.of.most_support
         exact = Candidate(None, self._with_folds(made.seconds, made.exponent), self._least_bytes(made.peak_bytes or 0))
         if self._ends(exact) and exact.seconds <= _SHORT:
             also = " and the folds of the probabilities" if self.calibrates else ""
@@ -219,10 +227,9 @@ class _Pilots:
                 return exact, "because no approximation is as accurate and much faster"
             return faster[0], "because it is as accurate in the pilot and much faster"
         is_memory_short = self.memory_limit or not self.of.fits
+        memory = "memory_limit" if self.of.most_support is None else "memory"
         limits = " and ".join(
-            text
-            for text, is_set in (("max_seconds", self.limit is not None), ("memory_limit", is_memory_short))
-            if is_set
+            text for text, is_set in (("max_seconds", self.limit is not None), (memory, is_memory_short)) if is_set
         )
         if not ending:
             if not others:
@@ -250,7 +257,7 @@ class _Pilots:
 
     def _ends(self, one: Candidate) -> bool:
         """Return whether a candidate ends within the limits."""
-        if one.way is None and not self.of.fits:
+        if one.way is None and not self.has_exact:
             return False
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
         return SURE * one.seconds <= left and (self.memory_limit is None or one.peak_bytes <= self.memory_limit)
@@ -292,8 +299,8 @@ class _Pilots:
 
     def _landmarks(self) -> Candidate | None:
         """Return what landmarks take; None if they cannot be used, or their pilot did not end."""
-        way, task = Landmarks(), self.task.of_rows(self.trained)
-        if not self._takes_landmarks():
+        way, task = self._way(Landmarks), self.task.of_rows(self.trained)
+        if way is None or not self._takes_landmarks():
             return None
         shared = dict[Any, Any]()
         began = clock()
@@ -314,7 +321,11 @@ class _Pilots:
         )
 
     def _takes_landmarks(self) -> bool:
-        return Landmarks.name in self.of.ways and self.task.of_rows(self.trained).gram().is_convex
+        return self._way(Landmarks) is not None and self.task.of_rows(self.trained).gram().is_convex
+
+    def _way(self, kind: type[Kind]) -> Kind | None:
+        """Return the way of this kind that trains the machine where the rows are, if there is one."""
+        return next((one for one in self.of.ways if isinstance(one, kind)), None)
 
     def _bytes_here(self, n_bytes: int) -> int:
         """Return the memory of this process that a way takes: none if workers hold the rows."""
@@ -323,7 +334,7 @@ class _Pilots:
     def _cells(self, made: Forecast) -> Candidate | None:
         """Return what cells take, of the size that loses little, or that max_seconds allows; None without any."""
         began, size, n = clock(), self.trained.size, self.n
-        if Cells.name not in self.of.ways:
+        if self._way(Cells) is None:
             return None
         machine = Cells(cell_rows=-(-size // _CUTS)).train(self.task.of_rows(self.trained), self.monitor.left())
         seconds = clock() - began

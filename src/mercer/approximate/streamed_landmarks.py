@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.approximate.choice import Choice, Elsewhere, choose
 from mercer.approximate.expansion_evidence import DistanceEvidence, ExpansionEvidence
 from mercer.approximate.feature_table import LandmarkBasis, feature_rows
 from mercer.approximate.landmarks import (
@@ -54,7 +55,7 @@ def sample_of_file(way: Landmarks, task: StreamedTask) -> MemoryRows:
     k = min(way.n_landmarks, task.rows.n)
     row_bytes = task.row_bytes(first) + 8.0 * k
     most = int(min(SUBSET, 0.5 * task.memory / row_bytes))
-    needed = max(_MATRICES * k**2 / max(1, task.solver_memory), 2.0 * k * row_bytes / max(1, task.memory))
+    needed = _needed(k, task, first)
     if needed > 1.0 and most < task.rows.n:
         used = task.memory + task.solver_memory + task.rows.memory_bytes
         raise MemoryError(
@@ -63,6 +64,25 @@ def sample_of_file(way: Landmarks, task: StreamedTask) -> MemoryRows:
             f"more, or take fewer landmarks: approximation=Landmarks({max(1, int(0.8 * k / needed**0.5))})."
         )
     return first_rows(task, max(most, 1))
+
+
+def choice_on_file(task: StreamedTask, first: MemoryRows, control: Control) -> Choice:
+    """Choose how to train a machine on rows that are visited in blocks, by the rows `first`, which are in memory.
+
+    The time of the exact machine is forecast as if all rows were in memory. It is chosen only if its support vectors
+    are likely to fit. There are 1,000 landmarks, or as many as fit.
+    """
+    way = Landmarks()
+    while way.n_landmarks > 1 and _needed(way.n_landmarks, task, first.data) > 1.0:
+        way = Landmarks(int(0.9 * way.n_landmarks))
+    return choose(_task_of(task, first), control, Elsewhere(task.rows.n, 1, False, (way,), task.room(first.data)))
+
+
+def _needed(n_landmarks: int, task: StreamedTask, data: Data) -> float:
+    """Return the memory of the matrices of landmarks, and of a sample to draw them from, over what there is."""
+    row_bytes = task.row_bytes(data) + 8.0 * n_landmarks
+    of_matrices = _MATRICES * n_landmarks**2 / max(1, task.solver_memory)
+    return max(of_matrices, 2.0 * n_landmarks * row_bytes / max(1, task.memory))
 
 
 def landmarks_on_file(way: Landmarks, task: StreamedTask, first: MemoryRows, control: Control) -> Expansion:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.approximate import AUTO, Expansion, Landmarks, way_of
-from mercer.approximate.streamed_landmarks import landmarks_on_file, sample_of_file
+from mercer.approximate import AUTO, Cells, Expansion, Landmarks, Way, way_of
+from mercer.approximate.stored_choice import load_choice, store_choice
+from mercer.approximate.streamed_landmarks import choice_on_file, landmarks_on_file, sample_of_file
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
@@ -91,12 +92,10 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
                 f"approximation={self.approximation!r} of {name} needs the rows in memory, but the file is larger than "
                 f"memory allows: set approximation=None, {remedy}."
             )
-        if not (self.approximation in (None, Landmarks.name) or isinstance(self.approximation, Landmarks)):
-            if self.approximation != AUTO:
-                way_of(self.approximation)  # which refuses what is no approximation
+        if self.approximation != AUTO and isinstance(way_of(self.approximation), Cells):
             raise ValueError(
                 f"approximation={self.approximation!r} needs the rows in memory, but the file is larger than memory "
-                f"allows: set approximation=None or 'landmarks', {remedy}."
+                f"allows: set approximation=None, 'landmarks' or 'auto', {remedy}."
             )
         if getattr(self, "multi_class", None) == JOINT:
             raise ValueError(f"multi_class='joint' needs the rows in memory: set 'ovo' or 'ovr', {remedy}.")
@@ -129,17 +128,37 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
             solver_memory if limit is None else min(solver_memory, limit),
             check_whole("n_jobs", self.n_jobs),
         )
-        way = way_of(self.approximation)
+        way = None if self.approximation == AUTO else way_of(self.approximation)
         if isinstance(machine_spec, ForOneClassSVM):
             task, first = first_of_one_class(task)
         else:
             first = sample_of_file(way, task) if isinstance(way, Landmarks) else first_rows(task)
         task = replace(task, kernel=kernel.resolve(sampled_rows(first.data, rows)))
+        self.__dict__.pop("choice_", None)
+        if self.approximation == AUTO:
+            way, first, control = self._chosen_on_file(task, first, control)
         if isinstance(way, Landmarks):
             self._store_landmarks(way, task, landmarks_on_file(way, task, first, control), first, labels)
             return
         machine = train_streamed(task, control, first)
         self._store_streamed(task, machine, labels)
+
+    def _chosen_on_file(
+        self, task: StreamedTask, first: MemoryRows, control: Control
+    ) -> tuple[Way | None, MemoryRows, Control]:
+        """Choose the way by a pilot on the first rows, and return it with its first rows and the control after it."""
+        host: Any = self
+        choice = load_choice(control.checkpoint)
+        if choice is None:
+            choice = choice_on_file(task, first, control)
+            if not control.interruption.requested:
+                store_choice(control.checkpoint, choice)
+        host.choice_ = choice
+        if self.verbose:
+            say(f"{choice}.")
+        if isinstance(choice.way, Landmarks):
+            first = sample_of_file(choice.way, task)
+        return choice.way, first, control.after(choice.seconds, 0)
 
     def _rescale(self, centre: float, scale: float) -> None:
         """Have the machine answer in the unit of the targets, which were (target - centre) / scale in the training."""
@@ -177,6 +196,9 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
     def _store_streamed(self, task: StreamedTask, machine: StreamedMachine, labels: Labels | None) -> None:
         """Set the attributes of a machine that was trained on a file."""
         self._forget_before()
+        if "choice_" in vars(self):
+            host: Any = self
+            machine = replace(machine, certificate=machine.certificate.chosen(str(host.choice_)))
         self._streamed, self.kernel_, self.spec_ = machine, task.kernel, task.spec
         self.n_features_in_, self.shape_fit_ = task.rows.p, (task.rows.n, task.rows.p)
         support, steps = machine.support, machine.n_iter

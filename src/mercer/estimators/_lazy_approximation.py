@@ -135,7 +135,7 @@ def choose_lazily(machine: Any, spec: QuadraticSpec, X: Any, y: Any, sample_weig
     limit = DEFAULT_MEMORY_LIMIT if task.maker.memory_limit is None else task.maker.memory_limit
     n_bytes = task.sample.data.nbytes * task.rows.n // task.sample.data.n
     ways = [
-        way.name
+        way()
         for way in _WAYS
         if not _needs_of_rows(machine, way, spec) and not (way is Landmarks and several and task.maker.scheme != "ovr")
     ]

@@ -121,7 +121,9 @@ def forecast(
         Rows that a pilot may have.
     """
     pilots = list[Pilot]()
-    sizes = _sizes(n_rows) if most_rows is None else [size for size in _sizes(n_rows) if size <= most_rows]
+    sizes = _sizes(n_rows)
+    if most_rows is not None:
+        sizes = [size for size in sizes if size <= most_rows] or [most_rows]
     made = forecast_from(n_rows, pilots, growth)
     for size in sizes:
         spent = sum(one.seconds for one in pilots)

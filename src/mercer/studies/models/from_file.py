@@ -69,7 +69,7 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
     if isinstance(machine, (SVC, SVR)) and is_approximate(machine):
         spec = approximate_spec(machine.spec_)
         rows, support_rows, parts = _with_duals(machine, rows, parts)
-    return Model(
+    model = Model(
         encoder=machine.encoder_ or _unscaled(vectors.p),
         prediction_kind=kind,
         machine_spec=spec,
@@ -86,6 +86,7 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
         ),
         reading=file.reading,
     )
+    return model.chosen(str(machine.choice_)) if hasattr(machine, "choice_") else model
 
 
 def _normals_of(
