@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import LinearSVC, LinearSVR, LogisticRegression, save_libsvm_data
 from mercer.certificates.solution import Limits
+from mercer.data.files import Checkpoint, Generations
 from mercer.data.table import TableError
 from mercer.solvers import Control
-from mercer.solvers.rows import Hinge, LinearPoint, LinearProblem, SquaredHinge, TableRows, solve, start_from_sample
+from mercer.solvers.rows import (
+    Hinge,
+    LinearPoint,
+    LinearProblem,
+    SquaredHinge,
+    TableRows,
+    read_point,
+    solve,
+    start_from_sample,
+    state_of,
+)
 from mercer.studies.cli import run
-from mercer.studies.files.blocks.checkpoint import Checkpoints
 from mercer.studies.files.table_files import read_table
 from mercer.studies.models import ModelFileError, load_model, model_of_file, save_model, verify
 from mercer.studies.tables.encoding import TableEncoder
@@ -46,19 +57,18 @@ def test_the_joint_machine_needs_the_rows_in_memory(tmp_path):
 def test_a_fit_continues_from_the_point_of_its_last_checkpoint(tmp_path, loss):
     problem = a_problem(loss)
     control = Control(Limits(tol_gap=1e-9))
-    checkpoints = Checkpoints(tmp_path, {"C": 1.0}, problem.rows)
-    full = solve(problem, control, after_step=lambda point: checkpoints.save(0, point()))
-    again = Checkpoints(tmp_path, {"C": 1.0}, problem.rows).load(0)
+    states, read = Generations(tmp_path, option="checkpoint"), partial(read_point, rows=problem.rows)
+    full = solve(problem, control, after_step=lambda point: states.save("machine-0", *state_of(point(), 300)))
+    again = Checkpoint(tmp_path).load_file("machine-0", read)
     assert len(list(tmp_path.iterdir())) == 2
     continued = solve(problem, Control(Limits(tol_gap=1e-9)), start=again)
     assert continued.n_iter < 0.4 * full.n_iter
     assert continued.certificate.relative_gap <= 1e-9
     np.testing.assert_allclose(continued.w, full.w, atol=1e-4)
-    assert Checkpoints(tmp_path, {"C": 2.0}, problem.rows).load(0) is None
     newest = max(tmp_path.iterdir(), key=lambda path: int(path.stem.rpartition("-")[2]))
     newest.write_bytes(newest.read_bytes()[:-8])
-    older = checkpoints.load(0)
-    assert older is not None
+    with pytest.warns(UserWarning, match="is damaged and is not used"):
+        older = Checkpoint(tmp_path).load_file("machine-0", read)
     assert not np.array_equal(older.beta[:], again.beta[:])
 
 
@@ -290,14 +300,13 @@ def test_ctrl_c_in_the_solver_leaves_a_machine(tmp_path):
 CHILD = """
 import sys
 from mercer import LinearSVC
-from mercer.data.files import checkpoint as states
-from mercer.studies.files.blocks import checkpoint
-states.SECONDS, states._SHARE = 0.0, 1e9
-save = checkpoint.Checkpoints.save
-def telling(self, machine, point):
-    save(self, machine, point)
+from mercer.data.files import checkpoint
+checkpoint.SECONDS, checkpoint._SHARE = 0.0, 1e9
+save = checkpoint.Generations.save
+def telling(self, *about):
+    save(self, *about)
     print("saved", flush=True)
-checkpoint.Checkpoints.save = telling
+checkpoint.Generations.save = telling
 def tell(progress):
     if progress.stage == "parse":
         print("parsed", flush=True)
@@ -371,13 +380,17 @@ def test_a_disk_that_is_full_while_parsing_keeps_what_was_finished(tmp_path):
 
 def test_a_disk_that_is_full_at_a_checkpoint_keeps_the_last_one(tmp_path):
     problem = a_problem(Hinge(), n=3_000)
-    checkpoints = Checkpoints(tmp_path, {}, problem.rows)
-    point = LinearPoint(np.ones(6), np.arange(3_000.0), 1.0, 2.0)
-    checkpoints.save(0, point)
-    with files_up_to(10_000), pytest.raises(OSError, match=r"checkpoint-0-1.bin needs 24,\d{3} bytes"):
-        checkpoints.save(0, LinearPoint(np.zeros(6), np.zeros(3_000), 1.0, 2.0))
-    assert [one.name for one in tmp_path.iterdir()] == ["checkpoint-0-0.bin"]
-    loaded = checkpoints.load(0)
+    checkpoint, point = Checkpoint(tmp_path), LinearPoint(np.ones(6), np.arange(3_000.0), 1.0, 2.0)
+    checkpoint.pend("machine-0", partial(state_of, point, 3_000))
+    checkpoint.write()
+    checkpoint.pend("machine-0", partial(state_of, LinearPoint(np.zeros(6), np.zeros(3_000), 1.0, 2.0), 3_000))
+    with (
+        files_up_to(10_000),
+        pytest.warns(UserWarning, match=r"0-1.bin needs 24,\d{3} bytes.* The work goes on"),
+    ):
+        checkpoint.write()
+    assert [one.name for one in tmp_path.iterdir()] == ["machine-0-0.bin"]
+    loaded = checkpoint.load_file("machine-0", partial(read_point, rows=problem.rows))
     np.testing.assert_array_equal(loaded.beta[:], point.beta)
     assert loaded.factor == 2.0
 

@@ -12,11 +12,13 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from mercer import __version__
 from mercer._typing import FloatArray
 from mercer.certificates import Status
 from mercer.cluster import ClusterError, workers_of
@@ -27,21 +29,10 @@ from mercer.estimators._from_file import FitsFiles, ReadsFiles, TrainingFile
 from mercer.estimators._kernel_from_file import FitsKernelFiles
 from mercer.estimators._labels import Labels, labels_of_sums
 from mercer.estimators._linear_training import LinearSolutions
-from mercer.gram.rows import PlacedRows, TableRows, ZeroNumbers
+from mercer.gram.rows import PlacedRows, TableRows
 from mercer.solvers import Control, Progress, StageProgress
-from mercer.solvers.rows import (
-    LinearPoint,
-    LinearProblem,
-    LinearRows,
-    LinearSolution,
-    WarmStart,
-    in_turns,
-    small_sample,
-    solve,
-    start_from_sample,
-)
+from mercer.solvers.rows import LinearProblem, LinearRows, LinearSolution, WarmStart, in_turns, small_sample, solve_one
 from mercer.studies.files.blocks.budget import Budget
-from mercer.studies.files.blocks.checkpoint import Checkpoints
 from mercer.studies.files.blocks.cluster_rows import parse_on_workers, placed_rows
 from mercer.studies.files.blocks.encoding import BlockEncoding, learn_encoding
 from mercer.studies.files.blocks.file_rows import FileRows, rows_of_cache
@@ -167,21 +158,26 @@ def fit_file(
         if isinstance(machine, FitsFiles):
             spec = machine._spec_for(spec, labels)
             problems = machine._problems(spec, rows, labels)
-            checkpoints = Checkpoints(blocks.folder, about, rows)
-            solutions = _solve_on_file(machine, problems, reports.following(control), checkpoints, budget.solver)
-        elif isinstance(rows, TableRows):
-            reports.begin("solve")
-            with _folder_until_optimal(machine, blocks, about | {"in_memory": True}) as folder:
-                _fit_in_memory(machine, rows, labels, budget.solver, folder)
-        else:
-            left = budget.rows - rows.memory_bytes, budget.solver
             with (
-                _folder_until_optimal(machine, blocks, about) as folder,
+                _folder_until(lambda: _are_optimal(solutions), blocks, about) as folder,
                 Checkpoint.opened(folder, lambda: {"work": "fit_file"}) as checkpoint,
             ):
-                following = replace(reports.following(control, "violation"), checkpoint=checkpoint)
-                machine._train_on_file(rows, labels, following, *left)
-            machine._rescale(quantity.centre, quantity.scale)
+                following = replace(reports.following(control), checkpoint=checkpoint)
+                solutions = _solve_on_file(machine, problems, following, budget.solver)
+        else:
+            params = machine.get_params(deep=False).items()
+            about["params"] = {name: text_of(value) for name, value in params if name not in OF_THE_RUN}
+            about["in_memory"] = isinstance(rows, TableRows)
+            with _folder_until(lambda: machine.fit_status_ == 0, blocks, about) as folder:
+                if isinstance(rows, TableRows):
+                    reports.begin("solve")
+                    _fit_in_memory(machine, rows, labels, budget.solver, folder)
+                else:
+                    left = budget.rows - rows.memory_bytes, budget.solver
+                    with Checkpoint.opened(folder, lambda: {"work": "fit_file"}) as checkpoint:
+                        following = replace(reports.following(control, "violation"), checkpoint=checkpoint)
+                        machine._train_on_file(rows, labels, following, *left)
+                    machine._rescale(quantity.centre, quantity.scale)
     reports.end()
     file = TrainingFile(
         blocks.layout.target,
@@ -203,19 +199,19 @@ def fit_file(
 
 
 @contextmanager
-def _folder_until_optimal(machine: FitsKernelFiles, blocks: Blocks, about: Mapping[str, Any]) -> Iterator[Path]:
-    """Give the folder of the checkpoint of a kernel machine, and remove it after a fit to the optimum.
+def _folder_until(is_optimal: Callable[[], bool], blocks: Blocks, about: Mapping[str, Any]) -> Iterator[Path]:
+    """Give the folder of the checkpoint of a machine, and remove it after a fit to the optimum.
 
-    It belongs to this machine and this table. Those of others are removed at once: a folder of blocks has one.
+    It belongs to this machine, this table and this version. Those of others are removed at once: a folder of blocks has
+    one.
     """
-    params = {name: text_of(value) for name, value in machine.get_params(deep=False).items() if name not in OF_THE_RUN}
-    text = json.dumps([about, params], sort_keys=True, default=repr)
+    text = json.dumps([__version__, about], sort_keys=True, default=repr)
     folder = blocks.folder / f"fit-{hashlib.sha256(text.encode()).hexdigest()}"
     for other in blocks.folder.glob("fit-*"):
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)
     yield folder
-    if machine.fit_status_ == 0:
+    if is_optimal():
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -278,37 +274,33 @@ def _labels_of(blocks: Blocks, class_weight: Any) -> tuple[Labels, FloatArray]:
 
 
 def _solve_on_file(
-    machine: FitsFiles, problems: Sequence[LinearProblem], control: Control, checkpoints: Checkpoints, memory: int
+    machine: FitsFiles, problems: Sequence[LinearProblem], control: Control, memory: int
 ) -> LinearSolutions:
     """Solve the problems in turn, each from its checkpoint."""
     limit = memory if machine.memory_limit is None else min(memory, machine.memory_limit)
     about = {"memory_limit": limit, "n_jobs": machine.n_jobs}
 
     def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
-        problem, start, began = problems[number], earlier or checkpoints.load(number), time.perf_counter()
+        problem, keeps_optimum = problems[number], len(problems) > 1
         rows = problem.rows
-        if start is None and isinstance(rows, FileRows | PlacedRows):
-            sample = rows.sample() if isinstance(rows, FileRows) else small_sample(problem, limit)
-            start = None if sample is None else start_from_sample(problem, sample, left, **about)
-        left = left.after(time.perf_counter() - began, 0)
+        sample = rows.sample if isinstance(rows, FileRows) else partial(small_sample, problem, limit)
         try:
-            solution = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
+            return solve_one(problem, left, number, start=earlier, sample=sample, keeps_optimum=keeps_optimum, **about)
         except ClusterError as error:
             if error.weights is not None:
-                checkpoints.save(number, LinearPoint(error.weights, ZeroNumbers(rows.n), problem.C))
                 error.add_note(f"The weights after {error.n_iter} steps are kept: the same call continues from them.")
             raise
-        if len(problems) > 1 or solution.certificate.status is not Status.OPTIMAL:
-            checkpoints.store(number, LinearPoint(solution.w, solution.beta, solution.C))
-        return solution
 
     with control.interruption:
         solutions = in_turns(problems, control, train)
-    if all(one.certificate.status is Status.OPTIMAL for one in solutions):
-        checkpoints.clear()
-    else:
-        checkpoints.write()
+    assert control.checkpoint is not None
+    if _are_optimal(solutions):
+        control.checkpoint.clear()  # what waits to be written
     return LinearSolutions(solutions)
+
+
+def _are_optimal(solutions: Sequence[LinearSolution]) -> bool:
+    return all(one.certificate.status is Status.OPTIMAL for one in solutions)
 
 
 def _quantity_of(blocks: Blocks) -> Quantity:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.certificates.linear import LinearEvidence, evaluate_each
 from mercer.certificates.linear_solution import LinearPoint, LinearRun, LinearSolution, WarmStart
+from mercer.certificates.status import Status
 from mercer.cluster import ClusterError
 from mercer.data.files import Checkpoint
 from mercer.gram.rows.mapped_rows import MappedRows
@@ -83,13 +84,11 @@ def solve_each(
                 return _solve_together(problems, control, given, memory_limit, n_jobs, checkpoint)
 
         def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
-            problem, begun = problems[number], time.perf_counter()
-            start = earlier or _start_of(checkpoint, number, problem, given[number])
-            if start is None and (sample := small_sample(problem, memory_limit)) is not None:
-                limited = replace(left, checkpoint=None)
-                start = start_from_sample(problem, sample, limited, memory_limit=memory_limit, n_jobs=n_jobs)
-            left = left.after(time.perf_counter() - begun, 0)
-            return solve_one(problem, left, number, start=start, memory_limit=memory_limit, n_jobs=n_jobs)
+            problem, start = problems[number], earlier or given[number]
+            sample = partial(small_sample, problem, memory_limit)
+            return solve_one(
+                problem, left, number, start=start, sample=sample, memory_limit=memory_limit, n_jobs=n_jobs
+            )
 
         return in_turns(problems, control, train)
 
@@ -136,17 +135,33 @@ def solve_one(
     number: int = 0,
     *,
     start: WarmStart | None = None,
+    sample: Callable[[], TableRows | None] = lambda: None,
+    keeps_optimum: bool = True,
     **about: Any,
 ) -> LinearSolution:
     """Solve a problem, from its checkpoint if there is one, and write the points that are reached.
 
-    See :func:`mercer.solvers.rows.solve`; `number` is that of the machine in the checkpoint.
+    Parameters
+    ----------
+    problem, control, start, about
+        See :func:`mercer.solvers.rows.solve`.
+    number : int
+        That of the machine in the checkpoint.
+    sample : callable, optional
+        Returns rows of the problem whose optimum is the start without another one, or None.
+    keeps_optimum : bool, default=True
+        Whether the optimum is written, too. Work that ends with this machine has no use for it.
     """
-    checkpoint, alone = control.checkpoint, replace(control, checkpoint=None)  # for problems within this one
+    began, checkpoint = time.perf_counter(), control.checkpoint
+    alone = replace(control, checkpoint=None)  # for problems within this one
+    start = _start_of(checkpoint, number, problem, start)
+    if start is None and not isinstance(problem, JointLinearProblem) and (some := sample()) is not None:
+        start = start_from_sample(problem, some, alone, **about)
+        del some
+    alone = alone.after(time.perf_counter() - began, 0)
     if checkpoint is None:
         return solve(problem, alone, start=start, **about)
-    start, save = _start_of(checkpoint, number, problem, start), checkpoint.after_step(f"machine-{number}")
-    n_rows = problem.rows.n
+    save, n_rows = checkpoint.after_step(f"machine-{number}"), problem.rows.n
 
     def after_step(point: Callable[[], LinearPoint]) -> None:
         save(lambda: state_of(point(), n_rows))
@@ -158,7 +173,8 @@ def solve_one(
             reached = LinearPoint(error.weights, ZeroNumbers(n_rows), problem.C)
             checkpoint.pend(f"machine-{number}", lambda: state_of(reached, n_rows))
         raise
-    _store(checkpoint, number, solution, n_rows)
+    if keeps_optimum or solution.certificate.status is not Status.OPTIMAL:
+        _store(checkpoint, number, solution, n_rows)
     return solution
 
 

@@ -18,8 +18,8 @@ from mercer.problems.softmax import DualsOfWeights
 _STEP = 1 << 17  # numbers of rows that are written at a time
 
 
-def state_of(point: LinearPoint, n_rows: int, key: str = "") -> State:
-    """Return a point as a header and arrays; `key` is for :func:`read_point`.
+def state_of(point: LinearPoint, n_rows: int) -> State:
+    """Return a point as a header and arrays.
 
     Dual coefficients that are with workers, or belong to the weights, are not written: a solver finds them again.
     """
@@ -30,11 +30,11 @@ def state_of(point: LinearPoint, n_rows: int, key: str = "") -> State:
         beta = np.asarray(point.beta, dtype=np.float64)
     else:
         beta = "<f8", (n_rows,), _parts(point.beta, n_rows)
-    header = {"key": key, "C": point.C if math.isfinite(point.C) else None, "factor": point.factor}
+    header = {"C": point.C if math.isfinite(point.C) else None, "factor": point.factor}
     return header, {"w": np.asarray(point.w, dtype=np.float64), "beta": beta}
 
 
-def read_point(path: Path, rows: LinearRows, key: str = "") -> LinearPoint:
+def read_point(path: Path, rows: LinearRows) -> LinearPoint:
     """Return the point in a file.
 
     Raises
@@ -46,7 +46,7 @@ def read_point(path: Path, rows: LinearRows, key: str = "") -> LinearPoint:
     try:
         together = places["w"].shape[1:]  # the number of classes, if they have one problem
         has_beta = places["beta"].shape != (0,)
-        if header["key"] != key or (has_beta and places["beta"].shape != (rows.n, *together)):
+        if has_beta and places["beta"].shape != (rows.n, *together):
             raise DamagedFileError("it is one of another problem")
         C = math.inf if header["C"] is None else float(header["C"])
         factor = None if header["factor"] is None else float(header["factor"])
