@@ -781,3 +781,13 @@ def test_a_scheduler_that_is_gone(table):
     assert "warm_start=True" in caught.value.__notes__[0]
     machine.set_params(callback=None).fit(lazy(X, 2), lazy(labels, 2))
     assert machine.certificate_.status == "optimal"
+
+
+def test_a_cluster_whose_workers_do_not_come_back_is_an_error(table, monkeypatch):
+    monkeypatch.setattr(dask_workers, "_NO_WORKER_SECONDS", 0.5)
+    X, _, labels, _ = table
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "memory_limit": "700MB"}
+    with distributed.LocalCluster(**options, dashboard_address=":0") as cluster, distributed.Client(cluster):
+        machine = LinearSVC(loss="hinge", tol=1e-8, callback=lambda at: at.n_iter == 2 and cluster.scale(0))
+        with pytest.raises(ClusterError, match=r"no worker for \d+ s: .* They had 700,000,000 bytes .* Start workers"):
+            machine.fit(lazy(X, 2), lazy(labels, 2))

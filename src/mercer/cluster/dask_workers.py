@@ -25,6 +25,7 @@ _LARGE = 100_000  # bytes of an argument from which one task holds it for all bl
 _FAN_IN = 8  # results that a worker merges at a time
 _ATTEMPTS = 3  # times that lost results are asked for again
 _LOST_SECONDS = 15.0  # without a scheduler, after which it counts as gone
+_NO_WORKER_SECONDS = 60.0  # without a worker, after which none is expected any more; a worker restarts in less
 
 
 class DaskWorkers(Workers):
@@ -142,9 +143,11 @@ class DaskWorkers(Workers):
 
     def _wait(self, handles: Sequence[Future], check: Callable[[], None]) -> None:
         """Wait until all results are there; raise the error of one that failed."""
-        lost_since = None
+        lost_since, seen, asked = None, time.monotonic(), time.monotonic()
         while not all(handle.done() for handle in handles):
             check()
+            if time.monotonic() - asked > 0.1 * _NO_WORKER_SECONDS:
+                seen, asked = self._seen(seen), time.monotonic()
             if self.client.status == "running":
                 lost_since = None
             else:
@@ -157,6 +160,24 @@ class DaskWorkers(Workers):
                 continue
         if self.client.status != "running":
             raise CommClosedError("no scheduler")
+
+    def _seen(self, seen: float) -> float:
+        """Return when there was a worker last; raise an error if none has come back for long."""
+        seconds = time.monotonic() - seen
+        try:
+            if self.client.status != "running" or self.client.nthreads():
+                return time.monotonic()
+        except (OSError, CommClosedError):
+            return seen  # the scheduler may be connected again
+        if seconds > _NO_WORKER_SECONDS:
+            raise ClusterError(
+                f"the cluster has had no worker for {seconds:.0f} s: all have ended and none was started again. "
+                f"{self._memory_in_words()} Start workers, with more memory if it was that, and fit again."
+            )
+        return seen
+
+    def _memory_in_words(self) -> str:
+        return f"They had {self.block_memory:,} bytes for each thread." if self.block_memory else ""
 
     def _killed(self, error: KilledWorker) -> str:
         memory = f" of {self.block_memory:,} bytes of memory for each thread" if self.block_memory else ""
