@@ -13,11 +13,13 @@ from mercer import RBF, Cells, Landmarks
 from mercer.approximate.choice import Candidate, Choice
 from mercer.data import TableError
 from mercer.data.files import checkpoint as checkpoints
-from mercer.studies import approximation
+from mercer.studies import approximation, final_fit, searching
 from mercer.studies.classification import ToClassify
 from mercer.studies.cli import run as run_command
 from mercer.studies.models import verify
 from mercer.studies.protocol import study
+from mercer.studies.regression import ToEstimate
+from mercer.studies.search import SearchStopped
 from test_checkpoints import StoppedHereError
 
 
@@ -30,6 +32,14 @@ def frame(n_classes, n=300):
         return table.assign(y=f.round(4))
     levels = np.quantile(f, np.arange(1, n_classes) / n_classes)
     return table.assign(y=np.array(list("pqrs"))[np.digitize(f, levels)])
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Leave out what takes time and is the same for exact machines: other methods but the constant, and pictures."""
+    for goal in (ToClassify, ToEstimate):
+        monkeypatch.setattr(goal, "rivals", lambda self, *rows, of=goal.rivals: of(self, *rows)[-1:])
+    monkeypatch.setattr("mercer.studies.report.page.inline_svg", lambda figure, name, text: text)
 
 
 @pytest.fixture
@@ -116,9 +126,10 @@ def test_a_pilot_chooses_how_the_best_machine_is_trained_on_all_rows(name, pilot
     assert done.to_html()
 
 
-def test_figures_of_parts_of_the_folds_stand_for_all_of_their_rows(pilot):
+def test_figures_of_parts_of_the_folds_stand_for_all_of_their_rows(pilot, monkeypatch):
     pilot(None)
-    done = study(frame(2, 3000), "y", kernel=[RBF(gamma=0.5)], n_folds=2)
+    monkeypatch.setattr("mercer.model_selection.search.row_rules._FEWEST_VALIDATION", 50)  # rows, of 450 in a fold
+    done = study(frame(2, 1200), "y", kernel=[RBF(gamma=0.5)], n_folds=2)
     figures = [cell.figure for cell in done.search.cells if cell.n_rows < done.search.n_rows]
     assert figures
     assert max(figures) < done.search.best.figure + 0.1
@@ -140,6 +151,66 @@ def test_without_time_for_the_folds_the_figure_is_said_to_be_that_of_exact_machi
     assert done.search.best.choice.way == Landmarks(40)
     assert done.search.best.n_rows < done.search.n_rows
     assert any("cross-validated figure is that of exact machines of" in cut for cut in done.cuts)
+
+
+def _approximate(done):
+    return [cell for cell in done.search.cells if cell.choice.way is not None]
+
+
+@pytest.mark.parametrize("rows", [90, 10_000])
+def test_exact_machines_choose_the_settings_of_an_approximation(rows, monkeypatch):
+    monkeypatch.setattr(approximation, "PILOT_ROWS", rows)
+    done = study(frame(2), "y", approximation=Landmarks(15), kernel=["linear", "rbf"], n_folds=2, repeats=1)
+    result, again = done.search, _approximate(done)
+    exact = [cell for cell in result.cells if cell not in again and not cell.choice.is_linear]
+    assert len(exact) > 20
+    assert max(cell.n_rows for cell in exact) == min(rows, result.n_rows)
+    assert len(again) == result.n_again == 5
+    assert all((cell.choice.way, cell.n_rows) == (Landmarks(15), result.n_rows) for cell in again)
+    first = min(exact, key=lambda cell: cell.rank)
+    assert len({cell.choice.gamma_factor for cell in again}) == 3
+    assert {first.C / 10, first.C, first.C * 10} <= {round(cell.C, 9) for cell in again}
+    assert result.best in again
+    assert result.best.error == min(cell.error for cell in again)
+    assert result.best.candidate != replace(first.candidate, choice=replace(first.choice, way=Landmarks(15)))
+    assert done.model.way == Landmarks(15)
+    assert len(done.repeats) == 1
+    said = f"Exact machines of up to {min(rows, result.n_rows)} training rows a fold chose kernel and settings"
+    assert said in done.summary()
+    assert "The best setting and 4 others were then judged again on at most 15 landmarks" in done.summary()
+    assert done.to_html()
+
+
+@pytest.mark.parametrize(("n_judged", "why"), [(0, "time limit"), (1, "time limit"), (1, "interrupted")])
+def test_the_best_setting_of_exact_machines_is_judged_first(n_judged, why, monkeypatch):
+    n_calls, judge = [0], searching.search
+
+    def stopping(*folds_and_goal, grid=None, **options):
+        n_calls[0] += grid is not None
+        if n_calls[0] > n_judged:  # the first call is for the best setting alone
+            raise SearchStopped(why)
+        return judge(*folds_and_goal, grid=grid, **options)
+
+    monkeypatch.setattr(searching, "search", stopping)
+    done = study(frame(2), "y", approximation=Landmarks(40), kernel="rbf", n_folds=2)
+    (best,) = _approximate(done)
+    assert done.search.best == best
+    assert done.model.way == Landmarks(40)
+    assert done.search.stopped == why
+    assert len(done.search.cells) == done.search.n_planned - 4 * n_judged
+    assert any("cross-validated figure is that of exact machines" in cut for cut in done.cuts) == (not n_judged)
+    assert ("The best setting was then judged again" in done.summary()) == bool(n_judged)
+    slow = replace(done.search, chosen=replace(best, seconds=1e9))  # then a quicker one may follow, but no exact one
+    assert all(cell.choice.way for cell in final_fit._attempts(slow))
+
+
+def test_linear_machines_come_first_on_wide_tables_of_approximations(monkeypatch):
+    monkeypatch.setattr(searching, "is_wide", lambda fold: True)
+    done = study(frame(2), "y", approximation=Landmarks(40), kernel=["linear", RBF(gamma=0.5)], n_folds=2)
+    assert done.search.n_linear_first == 6
+    assert done.search.n_again == len(_approximate(done)) == 3
+    assert done.search.best.choice.way == Landmarks(40)
+    assert done.to_html()
 
 
 def test_exact_machines_are_not_compared_on_few_rows_or_if_they_are_asked_for(pilot, monkeypatch):
@@ -186,7 +257,7 @@ def test_a_model_of_which_nothing_is_proved_is_written(name, tmp_path):
 
 def test_a_study_that_was_stopped_does_not_choose_again(pilot, tmp_path, monkeypatch):
     pilot(Landmarks(40))
-    about = {"approximation": "auto", "kernel": "rbf", "n_folds": 2, "keep_sealed": True}
+    about = {"approximation": "auto", "kernel": RBF(gamma=0.5), "n_folds": 2, "keep_sealed": True}
     plain = study(frame(2), "y", **about)
     monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "_LEAST_WORK", 0.0)

@@ -10,8 +10,9 @@ from typing import TypeAlias
 from mercer.approximate import AUTO, FEWEST_ROWS, Choice, Way, choose, load_choice, store_choice, way_of
 from mercer.data import TableError
 from mercer.data.files import Checkpoint
+from mercer.model_selection import Round
 from mercer.solvers import Control, Interruption, Limits, StageProgress, duration, fit_progress
-from mercer.studies.candidates import Cell, KernelChoice, approximated
+from mercer.studies.candidates import Candidate, Cell, KernelChoice, approximated
 from mercer.studies.contenders import Fold, part_of
 from mercer.studies.goal import Goal
 from mercer.studies.models import TrainingSet
@@ -26,11 +27,12 @@ MANY_ROWS = 75_000
 """Rows to train on from which approximations are compared with the exact machine without a time limit, too."""
 
 PILOT_ROWS = 10_000
-"""Training rows of a fold by which kernel and settings are chosen before the pilot; exact machines take seconds."""
+"""Training rows of a fold by which exact machines choose kernel and settings first: on so many they take seconds."""
 
-_FIRST_SHARE = 0.5  # of the time of the search, for the choice of kernel and settings before the pilot
+_FIRST_SHARE = 0.5  # of the time of the search, for the choice of kernel and settings by exact machines
 _OF_A_FOLD = 0.8  # training rows of a fold over all rows, about
 _NEAR = (1.0, 0.1, 10.0)  # factors of C that are tried on all rows
+_KERNELS_AGAIN = 3  # kernels, with their gammas, whose best setting is judged again by the approximation asked for
 
 
 def asked_kernels(kernels: Sequence[KernelChoice], approximation: Approximation) -> tuple[KernelChoice, ...]:
@@ -58,6 +60,91 @@ def asks_for_a_pilot(approximation: Approximation, plan: SearchPlan, n_rows: int
     """Return whether a pilot decides if a machine on so many rows is approximate: exact ones take long."""
     is_auto = isinstance(approximation, str) and approximation == AUTO
     return is_auto and n_rows >= FEWEST_ROWS and (n_rows >= MANY_ROWS or not plan.exact_ends)
+
+
+def exact_part(folds: Sequence[Fold], kernels: Sequence[KernelChoice]) -> tuple[Sequence[Fold], list[KernelChoice]]:
+    """Return folds of some rows and exact kernels, by which approximations are chosen; without one, all as given."""
+    if _asked_way(kernels) is not None:
+        folds = [part_of(fold, PILOT_ROWS) for fold in folds]
+    return folds, [replace(one, way=None) for one in kernels]
+
+
+def share_of_exact(kernels: Sequence[KernelChoice], seconds: float | None) -> float | None:
+    """Return the time for the exact machines; all if none of these kernels is approximate."""
+    return seconds if seconds is None or _asked_way(kernels) is None else _FIRST_SHARE * seconds
+
+
+def judged_again(
+    first: SearchResult,
+    folds: Sequence[Fold],
+    goal: Goal,
+    kernels: Sequence[KernelChoice],
+    judged: Callable[..., SearchResult],
+    deadline: Deadline,
+    budget: TimeBudget,
+    checkpoint: Checkpoint | None,
+    name: str = "all-rows",
+) -> SearchResult:
+    """Judge the best settings of exact machines by the approximation that was asked for, on all rows.
+
+    What suits an exact machine best need not suit an approximate one. So the best kernels are judged, each with its
+    best setting, and the best one with the values of C next to it. If the time ends before one is judged, the best
+    setting of the exact machines is taken. Without an approximation, and without a judged kernel, `first` is returned.
+
+    `checkpoint` and `name` say where finished candidates are written. Other parameters are as for `search_by_pilot`.
+    """
+    way, n_train = _asked_way(kernels), min(len(fold.train) for fold in folds)
+    curved = sorted((cell for cell in first.cells if not cell.choice.is_linear), key=lambda cell: cell.rank)
+    if way is None:
+        return first
+    first = replace(first, n_rows=n_train)
+    if not curved:
+        return first
+    best, linear = curved[0], _best_linear(first)
+    of_kernels = dict[KernelChoice, Candidate]()
+    for cell in curved:
+        of_kernels.setdefault(cell.choice, cell.candidate)
+    settings = [*of_kernels.values()][:_KERNELS_AGAIN] + [
+        replace(best.candidate, C=factor * best.C) for factor in _NEAR[1:]
+    ]
+    settings = [replace(one, choice=replace(one.choice, way=way)) for one in settings]
+    if linear is not None and linear.n_rows < n_train:
+        settings.insert(1, linear.candidate)
+    second: SearchResult | None = None
+    stopped = first.stopped if first.stopped == "interrupted" else ""
+    for place, grid in enumerate((settings[:1], settings[1:])):  # so that the best one is judged first
+        if stopped:
+            break
+        about = {"max_seconds": deadline.seconds_left, "checkpoint": folder_of_search(checkpoint, f"{name}-{place}")}
+        try:
+            also = judged(folds, goal, grid=grid, sizes=(n_train,), **about)
+        except SearchStopped as error:
+            stopped = str(error)
+        else:
+            second, stopped = also if second is None else _together(second, also), also.stopped
+    if second is None:
+        return replace(_unjudged(first, best, way, budget), stopped=stopped)
+    n_left = len(settings) - second.n_planned
+    return _together(first, replace(second, stopped=stopped, n_planned=second.n_planned + n_left))
+
+
+def _asked_way(kernels: Sequence[KernelChoice]) -> Way | None:
+    """Return how machines with these kernels are approximated."""
+    return next((one.way for one in kernels if one.way is not None), None)
+
+
+def _best_linear(result: SearchResult) -> Cell | None:
+    return min((cell for cell in result.cells if cell.choice.is_linear), key=lambda cell: cell.rank, default=None)
+
+
+def _unjudged(first: SearchResult, best: Cell, way: Way | None, budget: TimeBudget) -> SearchResult:
+    """Return the search with the machine of the best cell trained in this way, which was not judged in the folds."""
+    budget.cuts.append(
+        f"The machine{approximated(way)} on all rows was not judged in the folds, for which there was no time. Its "
+        f"cross-validated figure is that of exact machines of {best.n_rows:,} training rows a fold."
+    )
+    chosen = replace(best, choice=replace(best.choice, way=way))
+    return replace(first, cells=tuple(chosen if cell is best else cell for cell in first.cells))
 
 
 def search_by_pilot(
@@ -117,7 +204,7 @@ def search_by_pilot(
     if choice is None:
         choice = _choice(goal, training_of(best.choice), best, fit_seconds, report)
         store_choice(checkpoint, choice)
-    linear = min((cell for cell in first.cells if cell.choice.is_linear), key=lambda cell: cell.rank, default=None)
+    linear = _best_linear(first)
     seconds = next((one.seconds for one in choice.candidates if one.way == choice.way), math.inf)
     if linear is not None and fit_seconds is not None and seconds > fit_seconds:
         exact = f", and an exact one takes about {duration(choice.candidates[0].seconds)}" if choice.candidates else ""
@@ -142,13 +229,7 @@ def search_by_pilot(
             return replace(first, stopped="interrupted")
         if chosen is linear or first.best is not best:
             return replace(first, chosen=linear)
-        how = approximated(choice.way)
-        budget.cuts.append(
-            f"The machine{how} on all rows was not judged in the folds, for which there was no time. Its "
-            f"cross-validated figure is that of exact machines of {best.n_rows:,} training rows a fold."
-        )
-        cells = tuple(chosen if cell is best else cell for cell in first.cells)
-        return replace(first, cells=cells)
+        return _unjudged(first, best, choice.way, budget)
     return _together(first, second)
 
 
@@ -176,15 +257,20 @@ def _affordable(expected: float, seconds: float | None) -> tuple[float, ...]:
 
 
 def _together(first: SearchResult, second: SearchResult) -> SearchResult:
-    """Return a search on some rows and the one that followed on all rows as one."""
+    """Return a search and the one that followed on all rows as one."""
     again = {cell.candidate for cell in second.cells}
     cells = (*(cell for cell in first.cells if cell.candidate not in again), *second.cells)
     n_more = second.n_planned - len({cell.candidate for cell in first.cells} & again)
+    rounds = {one.n_rows: one for one in first.rounds}
+    for n_rows, *numbers in second.rounds:
+        before = rounds.get(n_rows, (n_rows, 0, 0))
+        rounds[n_rows] = Round(n_rows, before[1] + numbers[0], before[2] + numbers[1])
     return replace(
         first,
         cells=cells,
         n_planned=first.n_planned + n_more,
         stopped=second.stopped or first.stopped,
         seconds=first.seconds + second.seconds,
-        rounds=(*first.rounds, *second.rounds),
+        rounds=tuple(rounds.values()),
+        n_again=sum(cell.choice.way is not None for cell in second.cells),
     )

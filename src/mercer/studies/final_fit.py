@@ -139,7 +139,7 @@ def _affordable(search_result: SearchResult, n_rows: int, seconds: float | None,
     if seconds is None or search_result.stopped == NO_TIME:
         return search_result
     too_long = {cell for cell in search_result.cells if cell.expected_seconds(n_rows) > seconds}
-    rest = [cell for cell in search_result.cells if cell not in too_long]
+    rest = [cell for cell in search_result.eligible if cell not in too_long]
     if search_result.best not in too_long or not rest:
         return search_result
     best, chosen = search_result.best, min(rest, key=lambda cell: cell.rank)
@@ -154,11 +154,11 @@ def _affordable(search_result: SearchResult, n_rows: int, seconds: float | None,
 def _attempts(search_result: SearchResult) -> Iterator[Cell]:
     """Yield the best cell, and then the best cells of quicker kernels: linear machines, and smoother kernels."""
     yield search_result.best
-    others = [cell for cell in search_result.cells if cell.choice.family != search_result.best.choice.family]
+    others = [cell for cell in search_result.eligible if cell.choice.family != search_result.best.choice.family]
     linear = min((cell for cell in others if cell.choice.is_linear), key=lambda cell: cell.rank, default=None)
     if linear is not None:
         yield linear
         return
-    quicker = [cell for cell in search_result.cells if cell.each_second < search_result.best.each_second]
+    quicker = [cell for cell in search_result.eligible if cell.each_second < search_result.best.each_second]
     if quicker:
         yield min(quicker, key=lambda cell: cell.each_second)

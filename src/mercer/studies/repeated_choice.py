@@ -12,6 +12,7 @@ from mercer.data import Table, TableError
 from mercer.data.files import Checkpoint
 from mercer.model_selection import InTime, rows_enough
 from mercer.solvers import Interruption
+from mercer.studies.approximation import exact_part, judged_again, share_of_exact
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.classification import ToClassify
 from mercer.studies.contenders import encoded_folds
@@ -82,15 +83,19 @@ def repeated(
                 inner, outer = arrangement.arrangement.holdout(strata, test_size, seed + number)
                 splits = folds_of(arrangement.of(inner), truth.of(table, rows.rest_rows[inner]), n_folds, seed + number)
                 folds = encoded_folds(rows.rest.take(inner), rows.truth[inner], splits, rows.encoder, rows.readers)
-                search_result = search(
-                    folds,
+                parts, exact = exact_part(folds, kernels)
+                judged = partial(search, tol=tol, interruption=interruption)
+                first = judged(
+                    parts,
                     goal,
-                    kernels=kernels,
+                    kernels=exact,
                     C_grid=grid_for(folds[0], kernels),
-                    tol=tol,
-                    max_seconds=deadline.seconds_left,
-                    interruption=interruption,
+                    max_seconds=share_of_exact(kernels, deadline.seconds_left),
                     checkpoint=folder_of_search(checkpoint, name),
+                )
+                of_repeat = TimeBudget(None)  # what is cut short in a repetition is not said
+                search_result = judged_again(
+                    first, folds, goal, kernels, judged, deadline, of_repeat, checkpoint, f"{name}-all-rows"
                 ).best
             except (TableError, SearchStopped):  # too few rows of a class, or no time
                 break

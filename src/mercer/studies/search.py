@@ -62,6 +62,8 @@ class SearchResult(Result):
         machine, if the final fit of the best one takes too long.
     pilot : Choice or None
         How the machines on all rows are trained, and why, if a pilot chose it.
+    n_again : int
+        Number of settings that exact machines chose, and that approximate ones were judged with again on all rows.
     """
 
     cells: tuple[Cell, ...]
@@ -75,6 +77,7 @@ class SearchResult(Result):
     n_in_folds: int | None = None
     chosen: Cell | None = None
     pilot: Choice | None = None
+    n_again: int = 0
 
     def __str__(self) -> str:
         best = self.best
@@ -89,7 +92,15 @@ class SearchResult(Result):
     @property
     def best(self) -> Cell:
         """The chosen cell: the best one of the last round, among equals the simplest machine."""
-        return min(self.cells, key=lambda cell: cell.rank) if self.chosen is None else self.chosen
+        return min(self.eligible, key=lambda cell: cell.rank) if self.chosen is None else self.chosen
+
+    @property
+    def eligible(self) -> tuple[Cell, ...]:
+        """The cells that may be chosen: if some machines with a kernel are approximate, exact ones only led to them."""
+        is_approximate = any(cell.choice.way is not None for cell in self.cells)
+        return tuple(
+            cell for cell in self.cells if not is_approximate or cell.choice.is_linear or cell.choice.way is not None
+        )
 
     def followed_by(self, other: SearchResult) -> SearchResult:
         """Return this search of linear machines together with one of kernels on the same folds.

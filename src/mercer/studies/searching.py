@@ -11,7 +11,14 @@ from scipy import sparse
 from mercer import solvers
 from mercer.data.files import Checkpoint, once
 from mercer.solvers import StageProgress
-from mercer.studies.approximation import Approximation, asks_for_a_pilot, search_by_pilot
+from mercer.studies.approximation import (
+    Approximation,
+    asks_for_a_pilot,
+    exact_part,
+    judged_again,
+    search_by_pilot,
+    share_of_exact,
+)
 from mercer.studies.candidates import C_GRID, KernelChoice, usual_gamma
 from mercer.studies.contenders import Fold
 from mercer.studies.goal import Goal
@@ -123,13 +130,15 @@ def _in_time(
         kernels = curved
     grid = grid_for(folds[0], kernels)
     fit_seconds = budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT)
+    parts, exact = exact_part(folds, kernels)
+    is_asked = exact != list(kernels)  # an approximation
     plan = planned(
-        folds,
+        parts,
         goal,
-        kernels=kernels,
+        kernels=exact,
         C_grid=grid,
-        max_seconds=deadline.seconds_left,
-        fit_seconds=fit_seconds,
+        max_seconds=share_of_exact(kernels, deadline.seconds_left),
+        fit_seconds=None if is_asked else fit_seconds,
         has_linear=first is not None,
     )
     if first is None and curved and asks_for_a_pilot(approximation, plan, n_rows):
@@ -156,19 +165,20 @@ def _in_time(
         )
         return first
     if progress is not None and plan.kernels:
-        progress(StageProgress(PLAN, note=str(plan)))
+        again = "; then the best few again by the approximation, on all rows" if is_asked else ""
+        progress(StageProgress(PLAN, note=f"{plan}{again}"))
     if plan.why_linear:
         budget.cuts.append(plan.why_linear)
     if first is not None and not plan.kernels:
         return first
     try:
         search_result = judged(
-            folds,
+            parts,
             goal,
             kernels=plan.kernels,
             C_grid=grid,
             sizes=plan.sizes,
-            max_seconds=deadline.seconds_left,
+            max_seconds=share_of_exact(kernels, deadline.seconds_left),
             checkpoint=folder_of_search(checkpoint, "kernels"),
         )
     except SearchStopped:
@@ -176,4 +186,5 @@ def _in_time(
             raise
         budget.cuts.append("Only linear machines were judged: the time limit came before one with a kernel was.")
         return first
+    search_result = judged_again(search_result, folds, goal, kernels, judged, deadline, budget, checkpoint)
     return search_result if first is None else first.followed_by(search_result)

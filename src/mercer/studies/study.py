@@ -144,7 +144,9 @@ def study(
         :class:`mercer.SVC`. "auto" is exact for fewer than 20,000 rows that are not sealed, and for fewer than 75,000
         whose final fit ends in time. On more rows, kernel and settings are chosen by exact machines of 10,000 rows.
         Then a pilot compares an exact machine, landmarks and cells, and the chosen one is judged on all rows. The text
-        says what was chosen, what each would have taken, and how far the machine is from the exact one.
+        says what was chosen, what each would have taken, and how far the machine is from the exact one. With an
+        approximation that is asked for, exact machines of 10,000 rows choose among kernels and settings, and the best
+        few are judged again by the approximation on all rows.
     class_weight : str or mapping, optional
         What each row of a class counts in training: "balanced" for n / (K n_k), a mapping from labels to weights, or
         text such as "sick=3,well=1". Without it rows count alike, but with the scores "balanced_accuracy" and "f1" the

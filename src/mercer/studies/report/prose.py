@@ -118,7 +118,7 @@ def _bound(study: Study, other: Contender, name: str) -> str:
 def choice(study: Study) -> str:
     """Which machine was chosen, and why."""
     search, best, shown = study.search, study.search.best, partial(phrasing_of(study).figure, study.goal)
-    ties = sum((cell.n_rows, cell.error) == (best.n_rows, best.error) for cell in search.cells) - 1
+    ties = sum((cell.n_rows, cell.error) == (best.n_rows, best.error) for cell in search.eligible) - 1
     others = [
         f"the best {cell.choice.name} {shown(cell.figure)}"
         + ("" if cell.n_rows == best.n_rows else f" with {cell.n_rows:,} training rows a fold")
@@ -132,8 +132,8 @@ def choice(study: Study) -> str:
         setting.append(f"gamma = {times_usual(best.choice.gamma_factor)}")
     setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
     rank = "lowest" if study.goal.is_loss else "highest"
-    judged = f"had the {rank} cross-validated {study.goal.figure_name} of {count(len(search.cells), 'candidate')}"
-    if len(search.cells) == 1:
+    judged = f"had the {rank} cross-validated {study.goal.figure_name} of {count(len(search.eligible), 'candidate')}"
+    if len(search.eligible) == 1:
         judged = f"was the only candidate, with this cross-validated {study.goal.figure_name}"
     first = replace(search, chosen=None).best
     if best is not first:
@@ -164,7 +164,8 @@ def choice(study: Study) -> str:
             "takes it."
         )
     pilot = "" if search.pilot is None else f"On all rows, {search.pilot}."
-    return " ".join(filter(None, [sentence, pilot, weights.sentence(study), search_prose.rounds(search)]))
+    by_exact = search_prose.exact_first(search)
+    return " ".join(filter(None, [sentence, pilot, weights.sentence(study), search_prose.rounds(search), by_exact]))
 
 
 def gamma(study: Study) -> float | None:
@@ -174,9 +175,9 @@ def gamma(study: Study) -> float | None:
 
 def best_by_family(study: Study) -> list[Cell]:
     """The best cell of each kernel, the simplest kernel first."""
-    cells = sorted(study.search.cells, key=lambda cell: cell.choice.simplicity)
+    cells, eligible = sorted(study.search.cells, key=lambda cell: cell.choice.simplicity), study.search.eligible
     groups = groupby(cells, key=lambda cell: cell.choice.simplicity)
-    return [min(group, key=lambda cell: cell.rank) for _, group in groups]
+    return [min(group, key=lambda cell: (cell not in eligible, cell.rank)) for _, group in groups]
 
 
 def doubts(study: Study) -> list[Finding]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mercer.certificates import Status
-from mercer.studies.candidates import Cell
+from mercer.studies.candidates import Cell, approximated
 from mercer.studies.report.numbers import count
 from mercer.studies.search import NO_TIME, SearchResult
 
@@ -46,6 +46,19 @@ def rounds(search: SearchResult) -> str:
     if search.best.n_rows == search.n_rows:
         return said
     return f"{said} The chosen one was judged with {search.best.n_rows:,} of {search.n_rows:,}."
+
+
+def exact_first(search: SearchResult) -> str:
+    """On how many rows exact machines chose the settings of approximate ones, as a sentence; "" if they did not."""
+    if not search.n_again:
+        return ""
+    way = next(cell.choice.way for cell in search.cells if cell.choice.way is not None)
+    n_rows = max(cell.n_rows for cell in search.cells if cell.choice.way is None and not cell.choice.is_linear)
+    others = f" and {count(search.n_again - 1, 'other')} were" if search.n_again > 1 else " was"
+    return (
+        f"Exact machines of up to {n_rows:,} training rows a fold chose kernel and settings, because they take less "
+        f"time there. The best setting{others} then judged again{approximated(way)}, with all {search.n_rows:,}."
+    )
 
 
 def _judged(n_judged: int, n_planned: int) -> str:
