@@ -16,8 +16,9 @@ from mercer.approximate import WAYS, way_of
 from mercer.approximate.landmarks import improved
 from mercer.data import as_data
 from mercer.gram.rows import MappedRows, MappedTable
-from mercer.solvers import Control, Interruption, Limits
+from mercer.solvers import Control, Interruption, Limits, loop
 from mercer.solvers.loop import ProgressMonitor
+from mercer.solvers.progress import fit_progress
 from mercer.studies.models import load_model, save_model, verify
 from mercer.studies.report.certificates import certainty
 
@@ -319,6 +320,18 @@ def test_steps_that_improve_the_bound_leave_the_time_that_is_reserved():
     assert longer is not duals[0]
     assert improved(machines, gram, duals, monitor, 1e-9, 1e6)[0] is duals[0]
     assert improved(machines, gram, duals, monitor, 1e3)[0] is duals[0]  # their own evaluation would take too long
+
+
+def test_the_draw_and_the_features_are_reported_while_they_take_long(monkeypatch):
+    monkeypatch.setattr(loop, "_REPORTED_SECONDS", 0.0)
+    reported = []
+    X, y, _ = rings(300)
+    SVC(approximation=Landmarks(40), callback=reported.append).fit(X, y)
+    stages = [one.stage for one in reported]
+    assert stages.index("draw of 40 landmarks") < stages.index("features of all rows") < stages.index("proximal-newton")
+    assert fit_progress("fit", reported[0]).note == "draw of 40 landmarks"
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        SVC(approximation=Landmarks(40), callback=lambda _: True).fit(X, y)
 
 
 def test_a_fit_that_is_interrupted_before_its_features_says_so():

@@ -121,6 +121,7 @@ def test_the_comparison_prefers_exact_machines_and_then_landmarks(small):
         others = [Candidate(Landmarks(), *landmarks)] + ([] if cells is None else [Candidate(Cells(), *cells)])
         best, why = pilots._best(Candidate(None, *exact), others)
         assert why.startswith("because ")
+        assert ("nothing ends within the 17 min that pilots left of max_seconds" in why) is (limit == 1000)
         return best.name
 
     assert chosen((100, 9), (50, 9, 0.1, 0.0)) == "exact"  # not much faster
@@ -132,6 +133,7 @@ def test_the_comparison_prefers_exact_machines_and_then_landmarks(small):
     assert chosen((1e9, 9), (20, 9, 0.1, 0.05), (20, 9, 0.1, 0.0), limit=1e6) == "cells"
     assert chosen((1e9, 9), (20, 9, 0.1, 0.002), (20, 9, 0.1, 0.0), limit=1e6) == "landmarks"
     assert chosen((1e9, 9), (1e8, 9, 0.1, 0.0), (1e8, 9), limit=1e6) == "landmarks"  # nothing ends
+    assert chosen((1e9, 9), (1e8, 9, 0.1, 0.0), (1e8, 9), limit=1000) == "landmarks"
     assert chosen((100, 999), (200, 9, 0.1, 0.0), memory_limit=99) == "landmarks"
 
 

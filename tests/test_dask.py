@@ -1,5 +1,6 @@
 """Linear machines on tables of Dask: the same machine as in memory, on threads and on a cluster of two processes."""
 
+import contextvars
 import os
 import pickle
 import re
@@ -19,6 +20,7 @@ from mercer import (
     SVR,
     Cells,
     KernelRidge,
+    KernelSearchCV,
     Landmarks,
     LeastSquaresClassifier,
     LeastSquaresSVC,
@@ -665,6 +667,37 @@ def test_no_cluster_at_an_address(tmp_path, table, cluster, monkeypatch):
         LinearSVC().fit_file(files, target="y", cluster=cluster)
 
 
+def test_an_address_needs_no_default_client(table, client, monkeypatch):
+    """As in a new process, where `distributed` knows no client."""
+    monkeypatch.setattr(distributed.client, "_global_clients", {})
+    in_new_process = contextvars.Context()
+    X, _, labels, _ = table
+    asked = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.1], cv=2, cluster=client.scheduler.address)
+    monkeypatch.setattr(distributed.Future, "done", once_not_done(distributed.Future.done))
+    assert in_new_process.run(asked.fit, X[:200], labels[:200]).best_score_ > 0.7
+
+
+def once_not_done(done):
+    """Return `done` whose first answer is always False, so that results are waited for."""
+    asked = set()
+
+    def done_later(future):
+        first = future.key not in asked
+        asked.add(future.key)
+        return not first and done(future)
+
+    return done_later
+
+
+def test_a_search_loads_lazy_tables_within_the_limit(table):
+    X, _, labels, _ = table
+    asked = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.1], cv=2)
+    best = asked.fit(X[:200], labels[:200]).best_score_
+    assert asked.fit(lazy(X[:200], 2), lazy(labels[:200], 2)).best_score_ == best
+    with pytest.raises(MemoryError, match=r"lazy table of 4,000 bytes.*raise memory_limit"):
+        asked.set_params(estimator__memory_limit=1000).fit(lazy(X[:200], 2), labels[:200])
+
+
 def test_the_command_line_fits_on_a_cluster(tmp_path, table, client, capsys):
     files, _ = write_files(tmp_path, table)
     model = str(tmp_path / "m.mercer")
@@ -674,6 +707,8 @@ def test_the_command_line_fits_on_a_cluster(tmp_path, table, client, capsys):
     assert "1,500 labels agree" in capsys.readouterr().err
     assert run(["fit", *map(str, files), "--target", "y", "--out", model, "--force"]) == 2
     assert "several are one table with --linear only" in capsys.readouterr().err
+    assert run(["fit", str(files[0]), *asked, "--machine", "svc", "--force"]) == 2
+    assert "needs its rows in memory: leave --cluster out" in capsys.readouterr().err
 
 
 @pytest.fixture

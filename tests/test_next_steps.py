@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from generated import mixed_frame, quantities, render
+from mercer.certificates.status import Status
 from mercer.studies import cli
 from mercer.studies.candidates import KernelChoice
 from mercer.studies.ledger import LEDGER, SEALED_MODEL
@@ -75,6 +76,15 @@ def test_a_difference_between_folds_and_sealed_rows_is_told_if_chance_does_not_e
         assert f"{words} with p < 0.001" in text
         assert ("The final machine learnt from more rows than those of the folds" in text) is (cv == 0.25)
         assert text.endswith("--repeats 10 shows how much the split matters.")
+    svm = replace(opened.svm, errors=(4.0,) * 3, cv=0.9, test=opened.baseline.test)
+    opened = replace(opened, contenders=(svm, *opened.contenders[1:]))
+    alone = replace(opened, search=replace(opened.search, cells=opened.search.cells[:1]))
+    assert "best of several" in next_steps.against_folds(opened, phrasing)
+    assert "< 0.001. The sealed rows differ." in next_steps.against_folds(alone, phrasing)
+    (part,) = opened.model.parts
+    late = replace(part, certificate=replace(part.certificate, status=Status.TIME_LIMIT))
+    cut = replace(opened, model=replace(opened.model, parts=(late,)))
+    assert "The final fit ended before its optimum; or the sealed" in next_steps.against_folds(cut, phrasing)
 
 
 def test_the_commands_of_what_to_do_next_work(tmp_path, monkeypatch, capsys):

@@ -157,6 +157,21 @@ def test_a_fit_says_before_it_begins_that_it_will_not_end_in_time(monkeypatch):
         SVR(max_seconds=1.0, tol=1e9).fit(np.tile(X, (20, 1)), np.tile(y, 20))
 
 
+def test_one_pilot_is_taken_to_grow_with_the_rows_at_least(monkeypatch):
+    from mercer.estimators import _pilots
+
+    monkeypatch.setattr(_pilots, "_MANY_ROWS", 2000)
+    times = iter(range(10_000))
+    # A second pilot would exceed its share, 0.02 s.
+    monkeypatch.setattr(_pilots, "clock", lambda: 0.015 * next(times))
+    rows, targets = np.tile(X, (20, 1)), np.tile(y, 20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SVC(max_seconds=1.0, tol=1e9).fit(rows, targets)
+    (text,) = [str(one.message) for one in caught if "by pilots" in str(one.message)]
+    assert "which takes about 1.9 s;" in text  # 128 times that of 468 rows; by n^1.6 it would be 35 s
+
+
 @pytest.mark.parametrize("machine", [SVC(), SVC(max_seconds=0.5), SVC(max_seconds=1000.0)])
 def test_ordinary_fits_have_no_pilots(machine, monkeypatch):
     from mercer.estimators import _pilots
@@ -178,6 +193,11 @@ def test_the_command_says_what_a_fit_takes(tmp_path, capsys, monkeypatch):
     assert "support vectors\nsolver: working-set SMO" in out
     assert run(["plan", "t.csv", "--machine", "one-class", "--drop", "word", "--max-seconds", "0.000001"]) == 0
     assert "advice: --max-seconds" in capsys.readouterr().out
+    capsys.readouterr()
     assert run(["plan", "t.csv", "--target", "x0", "--linear"]) == 2
+    assert "take --machine linear-svc, linear-svr or linear-logistic to plan" in capsys.readouterr().err
+    pd.DataFrame({"x": X[:300, 0], "word": y[:300]}).to_csv("one.csv", index=False)
+    assert run(["plan", "one.csv", "--target", "word"]) == 0
+    assert "SVC on 300 rows of 1 column: " in capsys.readouterr().out
     assert run(["plan", "t.csv", "--target", "x0", "--memory", "1GB"]) == 2
     assert run(["plan", "t.csv", "--target", "nothing"]) != 0

@@ -232,6 +232,9 @@ class _Pilots:
             text for text, is_set in (("max_seconds", self.limit is not None), (memory, is_memory_short)) if is_set
         )
         if not ending:
+            if self.limit is not None:
+                left = duration(max(0.0, self.limit - self.monitor.seconds))
+                limits = limits.replace("max_seconds", f"the {left} that pilots left of max_seconds")
             if not others:
                 return exact, f"because nothing ends within {limits}"
             return others[0], f"because nothing ends within {limits}, and {_ADAPTS[others[0].name]}"

@@ -217,6 +217,7 @@ def draw(gram: Gram, way: Landmarks, monitor: ProgressMonitor[Any], n_landmarks:
     until = math.inf if limit is None else began + _DRAWING * limit
 
     def is_stopped() -> bool:
+        monitor.report_stage(f"draw of {n_landmarks:,} landmarks")
         return time.perf_counter() >= until or monitor.is_stopped()
 
     rows = gram if sample.size == n else gram.restrict(sample)
@@ -482,6 +483,7 @@ class _Training:
 
     def _check(self) -> None:
         """Stop the work after Ctrl-C."""
+        self.monitor.report_stage("features of all rows")
         if self.monitor.control.interruption.requested:
             raise StopWork(Status.INTERRUPTED)
 

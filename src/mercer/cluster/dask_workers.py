@@ -155,7 +155,8 @@ class DaskWorkers(Workers):
                 if self.client.status == "closed" or time.monotonic() - lost_since > _LOST_SECONDS:
                     raise CommClosedError("no scheduler")
             try:
-                wait(list(handles), timeout=_POLL_SECONDS)
+                with self.client.as_current():  # `wait` takes no client, and there may be no default one
+                    wait(list(handles), timeout=_POLL_SECONDS)
             except TimeoutError:
                 continue
         if self.client.status != "running":
@@ -183,7 +184,7 @@ class DaskWorkers(Workers):
         memory = f" of {self.block_memory:,} bytes of memory for each thread" if self.block_memory else ""
         return (
             f"a block ended {error.allowed_failures + 1} worker(s){memory}, most likely because it does not fit. Give "
-            "the workers more memory, or make smaller blocks by more workers."
+            "the workers more memory, make smaller partitions, or start more workers."
         )
 
     def _gone(self) -> str:

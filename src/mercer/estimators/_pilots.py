@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,9 @@ def warn_if_too_long(machine: Any, X: Any, y: Any, sample_weight: Any, n_rows: i
     X, y = indexable(table_of_columns(X), None if isinstance(y, str) else y)
     runs = pilot_runs(machine, X, y, _fitted, sample_weight=sample_weight)
     made = forecast(n_rows, runs, max_seconds=_LIMIT_SHARE * limit)
+    if len(made.pilots) == 1:  # it does not say how the time grows: in proportion to the rows, at least
+        (pilot,) = made.pilots
+        made = replace(made, seconds=pilot.seconds * n_rows / pilot.n_rows, exponent=1.0)
     if made.seconds > _SURE * limit:
         rows = made.pilots[-1].n_rows
         text = what_ends_in_time(machine, made, None)

@@ -66,7 +66,7 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         drop_record(estimator)
     if isinstance(X, Data):
         return X
-    X = _in_memory(estimator, X)
+    X = in_memory(estimator, X)
     if kernel.named_columns and (mixed := _mixed_rows(estimator, X, kernel, reset=reset, y=y)) is not None:
         return mixed
     if kernel.takes_symbols:
@@ -165,7 +165,7 @@ def table_of_numbers(
 
     Numbers of other `types` become the first of them. `in_order` asks for an array in C order.
     """
-    X = _in_memory(estimator, X)
+    X = in_memory(estimator, X)
     has_none = isinstance(y, str) and y == "no_validation"
     is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
@@ -273,7 +273,7 @@ def _refuse_frames_of_dates(X: Any) -> None:
         raise ValueError(f"X must hold numbers, got dates or times ({X.dtype}). Derive numbers from them first.")
 
 
-def _in_memory(estimator: BaseEstimator, X: Any) -> Any:
+def in_memory(estimator: BaseEstimator, X: Any) -> Any:
     """Return rows, a lazy table loaded into this process, if `memory_limit` allows it.
 
     Raises

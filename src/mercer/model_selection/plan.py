@@ -88,7 +88,7 @@ class Plan(Result):
 
     @property
     def _what(self) -> str:
-        columns = f" of {self.n_features:,} columns" if self.n_features else ""
+        columns = f" of {self.n_features:,} column{'s' * (self.n_features != 1)}" if self.n_features else ""
         kind = {"fit": "", "search": f" ({self.n_fits:,} fits)", "leave_one_out": ", leave-one-out"}[self.work]
         return f"{self.estimator}{kind} on {self.n_rows:,} rows{columns}"
 

@@ -16,6 +16,8 @@ from mercer.solvers.solver import Progress
 REPORT_SECONDS = 0.05
 """Seconds between two trace rows, which are also the calls of the callback."""
 
+_REPORTED_SECONDS = 1.0  # seconds between two reports of work that has no steps
+
 StepT = TypeVar("StepT")
 Result = TypeVar("Result")
 
@@ -54,6 +56,7 @@ class ProgressMonitor(Generic[StepT]):
 
     def __init__(self, control: Control, *, began: float | None = None) -> None:
         self.control, self.began = control, time.perf_counter() if began is None else began
+        self._reported = time.perf_counter()
 
     @property
     def seconds(self) -> float:
@@ -90,6 +93,15 @@ class ProgressMonitor(Generic[StepT]):
         reason = self.stop_reason
         if reason is not None:
             raise StopWork(reason)
+
+    def report_stage(self, stage: str) -> None:
+        """Report work that has no steps, once a second at most, and not in the first second."""
+        now = time.perf_counter()
+        if self.control.callback is not None and now - self._reported >= _REPORTED_SECONDS:
+            self._reported = now
+            self.control.is_stopped_at(
+                Progress(now - self.began, 0, math.inf, -math.inf, self.control.limits.tol, stage)
+            )
 
     def update(self, step: StepT) -> Status | None:
         """Record a step, report it if a report is due, and return the status if the work must end."""

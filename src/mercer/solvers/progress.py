@@ -74,6 +74,8 @@ def duration(seconds: float) -> str:
 
 def fit_progress(stage: str, progress: Progress) -> StageProgress:
     """Return the progress of a single fit, without an estimate of the time left."""
+    if not math.isfinite(progress.violation):
+        return StageProgress(stage, note=progress.stage)
     note = f"{progress.stage}: violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"
     return StageProgress(stage, note=note)
 

@@ -367,7 +367,10 @@ class _Reports:
         def report(progress: Progress) -> object:
             first = last.setdefault(progress.stage, (progress.seconds, progress.violation))
             self._left = _seconds_left(first, progress)
-            self._note = f", {progress.stage}: {what} {progress.violation:.1e}, to come down to {progress.tol:.0e}"
+            if math.isfinite(progress.violation):
+                self._note = f", {progress.stage}: {what} {progress.violation:.1e}, to come down to {progress.tol:.0e}"
+            else:  # nothing is known yet
+                self._note = f", {progress.stage}" * (progress.stage != "solve")
             self._report(StageProgress("solve", 0, 0, self._left, self._note[2:]))
             return None if callback is None else callback(progress)
 

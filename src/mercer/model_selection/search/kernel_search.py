@@ -33,7 +33,7 @@ from mercer.estimators._base import about_fit
 from mercer.estimators._callbacks import SupportsCallbacks
 from mercer.estimators._card import WithCard
 from mercer.estimators._probabilities import HasProbabilities
-from mercer.estimators._validation import check_square, check_verbose, refuse_device, refuse_targets
+from mercer.estimators._validation import check_square, check_verbose, in_memory, refuse_device, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.folds import lacking_class, require_splits
@@ -339,6 +339,7 @@ class KernelSearchCV(SupportsCallbacks, WithCard, BaseSearchCV):
             If rows are judged by machines that have learnt from equal rows, and it is not by chance.
         """
         refuse_device(self, X, "fit")
+        X, y = (in_memory(machine_of(self.estimator), table) for table in (X, y))
         if asks_nothing(self):
             asked = copy(self).set_params(**default_axes(self, X, y)).fit(X, y, checkpoint=checkpoint, **params)
             self.__dict__.update({name: value for name, value in vars(asked).items() if name.endswith("_")})

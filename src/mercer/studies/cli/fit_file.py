@@ -169,6 +169,8 @@ def _refuse_other_options(machine: str | None, cache: str | None, *, linear: boo
     """Raise UsageError for a machine or an option that means nothing for a file in blocks."""
     context = click.get_current_context()
     flag, machines = ("--linear", STREAMED) if linear else ("--memory", IN_PASSES)
+    if linear and not context.params["linear"]:
+        flag = "--cluster"
     if machine is not None and machine not in machines:
         more = "" if linear else ", or a linear machine with --linear"
         raise click.UsageError(

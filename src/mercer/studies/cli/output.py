@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rich import box
@@ -30,6 +31,12 @@ _COMPARED = (
     ("exact problem, primal", "exact_primal", ".10g"),
     ("exact problem, dual", "exact_dual", ".10g"),
 )
+
+
+def _shown(number: float | None, form: str) -> str:
+    if number is None:
+        return "not stated"
+    return "not bounded" if isinstance(number, float) and math.isinf(number) else format(number, form)
 
 
 class _Console(Console):
@@ -116,7 +123,7 @@ def print_verification(model: Model, verification: Verification) -> None:
             several = len(stored.parts) > 1 and attribute == "n_support"
             grid.add_row(
                 f"{name}, sum of all machines" if several else name,
-                *("not stated" if one is None else format(one, form) for one in numbers),
+                *(_shown(one, form) for one in numbers),
             )
         for name, tol in (("tolerance", stored.tol), ("tolerance of the gap", stored.tol_gap)):
             if tol is not None:

@@ -26,6 +26,14 @@ from mercer.studies.cli.options import (
     with_rare,
 )
 
+_IN_MEMORY = "leave it out to plan the fit in memory"
+_OF_FILES = {
+    "linear": "take --machine linear-svc, linear-svr or linear-logistic to plan a linear machine in memory",
+    "cluster": _IN_MEMORY,
+    "memory": _IN_MEMORY,
+}
+"""Options of fits on files, and what to do instead."""
+
 
 @click.command("plan", cls=OnceCommand)
 @table_argument
@@ -48,7 +56,8 @@ def plan_command(
 ) -> None:
     """Say what `mercer fit` will take on a TABLE: time, memory, support vectors, and which solver, before it begins.
 
-    The options are those of `mercer fit`. Fits on few rows are measured, for about a second. With --max-seconds it says
+    The options are those of `mercer fit`, but --linear, --memory, --cache, --scale and --cluster, which train from the
+    file, are not planned. Fits on few rows are measured, for about a second. With --max-seconds it says
     what would end in that time.
     """
     with ended_by_ctrl_c():
@@ -58,9 +67,9 @@ def plan_command(
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
     context = click.get_current_context()
-    for option in ("linear", "cluster", "memory"):
+    for option, instead in _OF_FILES.items():
         if is_given(context, option):
-            raise click.UsageError(f"--{option} trains from the file, which is not planned", context)
+            raise click.UsageError(f"--{option} trains from the file, which is not planned: {instead}", context)
     refuse_options_of_files()
     rows = read(table, reading, text=as_text(columns))
     if target is not None:

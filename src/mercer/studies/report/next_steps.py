@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mercer.certificates import Status
 from mercer.studies.classification import ToClassify
 from mercer.studies.judging import Contender
 from mercer.studies.report.numbers import p_value
@@ -47,12 +48,17 @@ def against_folds(study: Study, phrasing: TaskPhrasing) -> str:
         return ""
     shown = partial(phrasing.figure, goal)
     worse = difference < 0.0
-    why = (
-        "The chosen setting is the best of several, which makes its figure in the folds too good; or the sealed rows "
-        "differ."
-        if worse
-        else "The final machine learnt from more rows than those of the folds; or the sealed rows are easier."
-    )
+    if not worse:
+        why = "The final machine learnt from more rows than those of the folds; or the sealed rows are easier."
+    elif getattr(study.model.certificate, "status", None) in (Status.TIME_LIMIT, Status.INTERRUPTED):
+        why = "The final fit ended before its optimum; or the sealed rows differ."
+    elif len(study.search.cells) == 1:
+        why = "The sealed rows differ."
+    else:
+        why = (
+            "The chosen setting is the best of several, which makes its figure in the folds too good; or the sealed "
+            "rows differ."
+        )
     offer = "" if study.repeats else " --repeats 10 shows how much the split matters."
     return (
         f"The figure on the sealed rows ({shown(sign * sealed.value)}) is {'worse' if worse else 'better'} than in "
