@@ -105,6 +105,10 @@ class Workers(ABC):
             If the workers cannot make a result.
         """
 
+    def result(self, handle: Any, check: Callable[[], None]) -> Any:
+        """Return one result; see :meth:`fetch`."""
+        return self.fetch([handle], _single, check)
+
     def in_order(
         self, function: Callable[..., Any], shared: Any, tasks: Sequence[Any], check: Callable[[], None]
     ) -> Generator[Any, None, None]:
@@ -115,7 +119,7 @@ class Workers(ABC):
         handles = self.map(_of_task, [function] * len(tasks), [self.share(shared)] * len(tasks), tasks)
         try:
             for handle in handles:
-                yield self.fetch([handle], _single, check)
+                yield self.result(handle, check)
         finally:
             self.cancel([handle for handle in handles if not handle.done()])
 

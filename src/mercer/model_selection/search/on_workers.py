@@ -129,7 +129,7 @@ class SpreadSearch:
                 try:
                     if stops_at is not None and not handle.done():
                         check()
-                    outcome = self._workers.fetch([handle], _first, check)
+                    outcome = self._workers.result(handle, check)
                 except StoppedError:
                     outcome = None
                 yield outcome
@@ -229,7 +229,3 @@ def _badness(ended: dict[str, Any]) -> tuple[bool, bool, float]:
     """Return the key by which the worst of several fits is the largest."""
     violation = float(ended["kkt_violation"])
     return bool(ended["status"]), ended["status"] != str(Status.OPTIMAL), np.nan_to_num(violation, nan=-1.0)
-
-
-def _first(outcomes: list[_Outcome]) -> _Outcome:
-    return outcomes[0]
