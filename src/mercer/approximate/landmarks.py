@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -128,7 +129,7 @@ class Landmarks(Way):
                 training.shared[_ENOUGH] = training.asked
         return best
 
-    def doubled(self, training: Any, first: int = _FIRST) -> Expansion:
+    def doubled(self, training: LandmarkTraining, first: int = _FIRST) -> Expansion:
         """Return the machine of a training with enough landmarks: more and more of them if a distance is asked for.
 
         Its reason says why it has fewer landmarks than were asked for, or a larger distance.
@@ -159,12 +160,11 @@ class Landmarks(Way):
 
     def _doubled(self, training: Any, first: int) -> Expansion:
         if self.distance is None:
-            machine: Expansion = training.trained(min(self.n_landmarks, training.n))
-            return machine
+            return training.trained(min(self.n_landmarks, training.n))
         checkpoint = training.monitor.control.checkpoint
         earlier = None if checkpoint is None else checkpoint.load("doubling", _Earlier.decoded)
         first = min(self.n_landmarks, first if earlier is None else earlier.following)
-        best: Expansion = training.trained(first)
+        best = training.trained(first)
         if earlier is not None and earlier.distance < _distance(best):
             training.forget_features()
             best = training.trained(earlier.n_landmarks)
@@ -185,7 +185,7 @@ class Landmarks(Way):
                 f"known to be on these rows ({gram.diagnosis}). Set approximation=None, or take another kernel."
             )
 
-    def _next(self, machine: Expansion, training: Any) -> int:
+    def _next(self, machine: Expansion, training: LandmarkTraining) -> int:
         """Return the next number of landmarks to try; 0 if this machine is good enough, or no more can be tried."""
         assert self.distance is not None
         size, monitor = machine.rows.size, training.monitor
@@ -196,6 +196,58 @@ class Landmarks(Way):
         if left is not None and left < _COST_OF_DOUBLE * training.seconds:
             return 0
         return min(2 * training.asked, self.n_landmarks, training.n)
+
+
+class LandmarkTraining(ABC):
+    """The training of machines with more and more landmarks; see :meth:`Landmarks.doubled`.
+
+    Parameters
+    ----------
+    way : Landmarks
+    gram : Gram
+        Of the rows from which landmarks are drawn.
+    monitor : ProgressMonitor
+
+    Attributes
+    ----------
+    n : int
+        Most landmarks that there can be.
+    asked : int
+        Number of landmarks of the last machine.
+    seconds : float
+        Time of the last machine.
+    """
+
+    asked, seconds = 0, 0.0
+
+    def __init__(self, way: Landmarks, gram: Gram, monitor: ProgressMonitor[Any]) -> None:
+        self.way, self.gram, self.monitor, self.n = way, gram, monitor, gram.n
+
+    @abstractmethod
+    def trained(self, n_landmarks: int) -> Expansion:
+        """Return the machine with so many landmarks, or fewer if the time is too short."""
+
+    def forget_features(self) -> None:  # noqa: B027 - most trainings keep none
+        """Release the features of the last machine, before those of a larger one are made."""
+
+    def features_control(self, n_features: int, reserved: float = 0.0) -> Control:
+        """Return the control of the linear problems on the features: the time that is left, without `reserved`."""
+        control = self.monitor.control
+        limits = replace(control.limits, tol_gap=tol_gap_of(self.way, control.limits))
+        return control.with_limits(limits).after(self.monitor.seconds + reserved, 0).in_part(f"features-{n_features}")
+
+
+def certificate_of(text: str, solved: Sequence[Any], distances: Sequence[Distance]) -> Any:
+    """Return the certificate of machines that were solved on features, with their distances to the exact ones.
+
+    The evidence of the linear problems is their table of features, which would stay in memory.
+    """
+    return combine(
+        [
+            ApproximateCertificate.of(replace(one.certificate, evidence=None), text, [distance])
+            for one, distance in zip(solved, distances, strict=True)
+        ]
+    )
 
 
 def _distance(machine: Expansion) -> float:
@@ -355,28 +407,23 @@ class _Earlier(NamedTuple):
         return cls(n_landmarks, following, float(distance))
 
 
-class _Training:
+class _Training(LandmarkTraining):
     """The training of machines with more and more landmarks on one Gram matrix.
 
     Attributes
     ----------
-    n : int
-        Most landmarks that there can be.
-    asked : int
-        Number of landmarks of the last machine.
-    seconds : float
-        Time of the last machine.
     is_cut_short : bool
         Whether Ctrl-C ended the fit before the features of the last machine were computed.
     """
 
-    asked, seconds, is_cut_short = 0, 0.0, False
+    is_cut_short = False
     value_seconds, reserved = 0.0, 0.0  # of a kernel value, and of the distance at least; 0 without a time limit
 
     def __init__(
         self, way: Landmarks, task: Task, gram: Gram, monitor: ProgressMonitor[Any], shared: dict[Any, Any] | None
     ) -> None:
-        self.way, self.task, self.gram, self.monitor, self.n = way, task, gram, monitor, task.n
+        super().__init__(way, gram, monitor)
+        self.task = task
         self.shared = dict[Any, Any]() if shared is None else shared
         self.limits = monitor.control.limits
         # Machines of a search predict, and nothing asks for their distance unless it decides the number of landmarks.
@@ -407,14 +454,8 @@ class _Training:
         biases, duals = np.array([one.bias for one in solved]), self._improved([one.beta for one in solved])
         evidence = ExpansionEvidence(self.task, basis.landmarks, coefficients, biases, duals)
         distances = self._distances(evidence)
-        # The evidence of the linear problem is its table of features, which would stay in memory.
         approximation = f"{basis.size:,} landmarks represent {self.task.n:,} rows"
-        certificate: Any = combine(
-            [
-                ApproximateCertificate.of(replace(one.certificate, evidence=None), approximation, [distance])
-                for one, distance in zip(solved, distances, strict=True)
-            ]
-        )
+        certificate = certificate_of(approximation, solved, distances)
         self.seconds = self.monitor.seconds - began
         certificate = replace(
             certificate,
@@ -494,9 +535,7 @@ class _Training:
 
     def _control(self, table: FeatureTable) -> Control:
         """Return the control of the linear problems on these features, with the time that is left."""
-        limits = replace(self.limits, tol_gap=self._tol_gap())
-        left = self.monitor.control.with_limits(limits).after(self.monitor.seconds + self.reserved, 0)
-        return left.in_part(f"features-{table.shape[1]}")
+        return self.features_control(table.shape[1], self.reserved)
 
     def _solved_one_class(self, table: FeatureTable) -> _Solved:
         """Solve the problem of a one-class machine on the features; its bias follows from the decision values."""

@@ -13,7 +13,14 @@ from scipy.sparse import csr_array
 
 from mercer._typing import FloatArray
 from mercer.approximate.feature_table import LandmarkBasis, beyond_single
-from mercer.approximate.landmarks import Landmarks, affordable_basis, drawn_before_or_now, linear_problem, tol_gap_of
+from mercer.approximate.landmarks import (
+    Landmarks,
+    LandmarkTraining,
+    affordable_basis,
+    certificate_of,
+    drawn_before_or_now,
+    linear_problem,
+)
 from mercer.approximate.placed_dual import (
     DualChunk,
     dual_chunk_of,
@@ -25,8 +32,7 @@ from mercer.approximate.placed_dual import (
 from mercer.approximate.placed_task import PlacedTask, data_of, listener
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion
-from mercer.certificates.approximation import ApproximateCertificate, Distance, Machine, primal_of
-from mercer.certificates.certificate import combine
+from mercer.certificates.approximation import Distance, Machine, primal_of
 from mercer.certificates.roundoff import rounding_error
 from mercer.cluster.joining import chained
 from mercer.data import Data
@@ -61,32 +67,17 @@ def landmarks_on_workers(way: Landmarks, task: PlacedTask, control: Control) -> 
         return way.doubled(_PlacedTraining(way, task, gram, control))
 
 
-class _PlacedTraining:
-    """The training of machines with more and more landmarks; see :class:`mercer.approximate.landmarks.Landmarks`.
-
-    Attributes
-    ----------
-    n : int
-        Most landmarks that there can be.
-    asked : int
-        Number of landmarks of the last machine.
-    seconds : float
-        Time of the last machine.
-    """
-
-    asked, seconds = 0, 0.0
+class _PlacedTraining(LandmarkTraining):
+    """The training of machines with more and more landmarks; the features of each are released after it."""
 
     def __init__(self, way: Landmarks, task: PlacedTask, gram: Gram, control: Control) -> None:
-        self.way, self.task, self.gram, self.n = way, task, gram, task.sample.n
-        self.monitor: ProgressMonitor[Any] = ProgressMonitor(control)
-
-    def forget_features(self) -> None:
-        """Do nothing: the workers have forgotten the features of the last machine already."""
+        super().__init__(way, gram, ProgressMonitor(control))
+        self.task = task
 
     def trained(self, n_landmarks: int) -> Expansion:
         """Return the machine with so many landmarks."""
         began, task, sample, maker = self.monitor.seconds, self.task, self.task.sample, self.task.maker
-        self.asked, control = n_landmarks, self.monitor.control
+        self.asked = n_landmarks
         drawn = drawn_before_or_now(self.gram, self.way, self.monitor, n_landmarks)
         times = task.rows.n / sample.n / task.rows.workers.n_blocks
         basis, note = affordable_basis(self.gram, drawn, self.monitor.seconds_left, times)
@@ -94,8 +85,7 @@ class _PlacedTraining:
         features = _features(task, basis, support)
         classes = list(range(sample.n_classes)) if sample.n_classes > 2 else [1]
         problems = [linear_problem(maker.spec, features, positive) for positive in classes]
-        limits = replace(control.limits, tol_gap=tol_gap_of(self.way, control.limits))
-        left = control.with_limits(limits).after(self.monitor.seconds, 0).in_part(f"features-{basis.size}")
+        left = self.features_control(basis.size)
         solutions = solve_each(problems, left, n_jobs=1)
         split = [problem.split(solution.w) for problem, solution in zip(problems, solutions, strict=True)]
         coefficients = basis.coefficients(np.column_stack([w for w, _ in split]))
@@ -103,12 +93,7 @@ class _PlacedTraining:
         distances = self._distances(expansion, basis.among, features, solutions)
         features.release()
         text = f"{basis.size:,} landmarks represent {task.rows.n:,} rows"
-        certificate: Any = combine(
-            [
-                ApproximateCertificate.of(replace(one.certificate, evidence=None), text, [distance])
-                for one, distance in zip(solutions, distances, strict=True)
-            ]
-        )
+        certificate = certificate_of(text, solutions, distances)
         positions = task.positions(basis.landmarks)
         self.seconds = self.monitor.seconds - began
         of_kernel = ", which gives the parameters of the kernel, too" if task.has_sampled_kernel else ""

@@ -16,18 +16,18 @@ from mercer.approximate.feature_table import LandmarkBasis, feature_rows
 from mercer.approximate.landmarks import (
     SUBSET,
     Landmarks,
+    LandmarkTraining,
     affordable_basis,
+    certificate_of,
     drawn_before_or_now,
     improved,
     linear_problem,
-    tol_gap_of,
 )
 from mercer.approximate.placed_dual import DualChunk, dual_chunk_of, estimated_bounds, reports
 from mercer.approximate.placed_task import TaskMaker
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion
-from mercer.certificates.approximation import ApproximateCertificate, Distance
-from mercer.certificates.certificate import combine
+from mercer.certificates.approximation import Distance
 from mercer.certificates.status import Status, StoppedError
 from mercer.data import Data, as_data
 from mercer.gram.rows import Block, LinearRows, MappedTable
@@ -106,34 +106,18 @@ def landmarks_on_file(way: Landmarks, task: StreamedTask, first: MemoryRows, con
         return way.doubled(_StreamedTraining(way, task, first, control))
 
 
-class _StreamedTraining:
-    """The training of machines with more and more landmarks; see :class:`mercer.approximate.landmarks.Landmarks`.
-
-    Attributes
-    ----------
-    n : int
-        Most landmarks that there can be.
-    asked : int
-        Number of landmarks of the last machine.
-    seconds : float
-        Time of the last machine.
-    """
-
-    asked, seconds = 0, 0.0
+class _StreamedTraining(LandmarkTraining):
+    """The training of machines with more and more landmarks; the features of each are released after it."""
 
     def __init__(self, way: Landmarks, task: StreamedTask, first: MemoryRows, control: Control) -> None:
-        self.way, self.task, self.first, self.sample = way, task, first, _task_of(task, first)
-        self.gram, self.n = self.sample.gram(), self.sample.n
-        self.monitor: ProgressMonitor[Any] = ProgressMonitor(control)
+        self.task, self.first, self.sample = task, first, _task_of(task, first)
+        super().__init__(way, self.sample.gram(), ProgressMonitor(control))
         way.refuse_indefinite(self.gram)
-
-    def forget_features(self) -> None:
-        """Do nothing: the features of the last machine are gone."""
 
     def trained(self, n_landmarks: int) -> Expansion:
         """Return the machine with so many landmarks."""
         began, self.asked, task, rows = self.monitor.seconds, n_landmarks, self.task, self.task.rows
-        control, check = self.monitor.control, _Check(self.monitor)
+        check = _Check(self.monitor)
         drawn = drawn_before_or_now(self.gram, self.way, self.monitor, n_landmarks)
         basis, note = affordable_basis(self.gram, drawn, self.monitor.seconds_left, rows.n / self.n)
         positions, support = self.first.positions[basis.landmarks], self.first.data.rows(basis.landmarks)
@@ -147,8 +131,7 @@ class _StreamedTraining:
         else:
             of_pairs = (feature_rows(table, labels, weights, (a, b), **about) for a, b in pairs)
             problems = [linear_problem(task.spec, one, 1) for one in of_pairs]
-        limits = replace(control.limits, tol_gap=tol_gap_of(self.way, control.limits))
-        left = control.with_limits(limits).after(self.monitor.seconds, 0).in_part(f"features-{basis.size}")
+        left = self.features_control(basis.size)
         solutions = solve_each(problems, left, memory_limit=task.solver_memory, n_jobs=task.n_jobs)
         split = [problem.split(solution.w) for problem, solution in zip(problems, solutions, strict=True)]
         machine = _Sum(
@@ -160,12 +143,7 @@ class _StreamedTraining:
         check.is_after_training = True
         evidence, duals, distances = _evidence(task, machine, solutions, pairs, self.first, self.monitor, check)
         text = f"{basis.size:,} landmarks represent {rows.n:,} rows"
-        certificate: Any = combine(
-            [
-                ApproximateCertificate.of(replace(one.certificate, evidence=None), text, [distance])
-                for one, distance in zip(solutions, distances, strict=True)
-            ]
-        )
+        certificate = certificate_of(text, solutions, distances)
         in_file = isinstance(table, MappedTable)
         self.seconds = self.monitor.seconds - began
         certificate = replace(
