@@ -13,7 +13,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import SVC, SVR, Landmarks, Linear, OneClassSVM, Sigmoid
+from mercer import SVC, SVR, Cells, Landmarks, Linear, OneClassSVM, Sigmoid
+from mercer.approximate import Choice
 from mercer.certificates.evaluation import evaluate
 from mercer.certificates.status import Status
 from mercer.data import as_data
@@ -183,6 +184,98 @@ def test_a_pilot_on_rows_of_the_file_chooses_exact_or_landmarks(tmp_path, monkey
         assert verify(loaded, read_table(path)).findings == ()
         chosen.set_params(approximation=Landmarks(9), max_seconds=None)
         assert not hasattr(streamed(chosen, path, target=target, sample_weight="w"), "choice_")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize(
+    "machine",
+    [SVC(class_weight="balanced", multi_class="ovr"), SVC(loss="squared_hinge"), SVR(epsilon=0.7, C=2.0)],
+)
+def test_cells_of_a_file_are_those_of_the_same_rows_in_memory(tmp_path, monkeypatch, machine, n_jobs):
+    frame = a_frame(n_classes=3)
+    frame["w"] += 1.0
+    target, other = ("t", "y") if isinstance(machine, SVR) else ("y", "t")
+    path = written(frame.drop(columns=other), tmp_path / "t.csv")
+    X = frame[FEATURES].to_numpy()
+    machine = clone(machine).set_params(approximation=Cells(200), n_jobs=n_jobs)
+    expected = clone(machine).fit(X, frame[target], frame["w"])
+    monkeypatch.setattr("mercer.estimators._kernel_from_file.cells_sample_of_file", lambda task: first_rows(task, 2000))
+    monkeypatch.setattr("mercer.specs.streamed.StreamedTask.room", lambda task, data: 2_900)
+    machine.fit_file(path, target=target, sample_weight="w", memory="1100kB")
+    claim, of_memory = machine.certificate_, expected.certificate_
+    assert int(machine.approximation_.reason.partition(" passes")[0].split()[-1]) > 2
+    assert claim.status == of_memory.status == "optimal"
+    assert claim.primal == pytest.approx(of_memory.primal, rel=1e-6)
+    assert claim.exact_dual == pytest.approx(of_memory.exact_dual, rel=1e-6)
+    np.testing.assert_allclose(machine.approximation_.values(as_data(X)), expected.approximation_.values(as_data(X)),
+                               atol=1e-6)  # fmt: skip
+    np.testing.assert_array_equal(machine.approximation_.tree.rows, expected.approximation_.tree.rows)
+    for one, two in zip(machine.approximation_.cells, expected.approximation_.cells, strict=True):
+        np.testing.assert_array_equal(one.rows, two.rows)
+    save_model(tmp_path / "m.mercer", model_of_file(machine))
+    model = load_model(tmp_path / "m.mercer")
+    np.testing.assert_allclose(model.predict(frame), machine.predict(frame))
+    assert model.certificate.exact_dual == claim.exact_dual
+    for rows in (read_table(path), read_tables(path, memory="1MB")):
+        assert "cannot recompute its certificate" in str(verify(model, rows))
+
+
+def test_cells_of_a_file_of_a_small_sample_hear_limits_and_continue(tmp_path, often):
+    frame = a_frame()
+    path = written(frame.drop(columns="t"), tmp_path / "t.csv")  # with rows of weight 0
+    machine = SVC(approximation=Cells(150), C=5.0, n_jobs=1)
+    about = {"target": "y", "sample_weight": "w", "memory": "1100kB"}
+    exact = SVC(C=5.0).fit(frame[FEATURES].to_numpy(), frame["y"], frame["w"])
+    fitted = clone(machine).fit_file(path, **about)
+    assert -np.inf < fitted.certificate_.exact_dual <= exact.certificate_.primal
+    assert np.mean(fitted.predict(frame) == exact.predict(frame[FEATURES].to_numpy())) > 0.8
+    homes = [np.count_nonzero(one.cell.is_home) for one in fitted.approximation_.cells]
+    assert len(homes) == fitted.approximation_.tree.n_cells > 4
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        stopped = clone(machine).set_params(max_seconds=1e-9, approximation=Cells(800)).fit_file(path, **about)
+    assert "before 4 of 4 cells were solved" in stopped.approximation_.reason
+    stages = []
+
+    def stop(progress):
+        stages.append(progress.stage)
+        if progress.stage == "rows of cells" and stages.count("rows of cells") > 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    stopped = clone(machine).set_params(callback=stop)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit_file(path, **about)
+    assert not hasattr(stopped, "approximation_")
+    again = clone(machine).fit_file(path, **about)
+    np.testing.assert_allclose(again.decision_function(frame), fitted.decision_function(frame), atol=2e-2)
+
+
+def test_a_choice_of_cells_trains_them_from_the_file_and_is_in_the_model(tmp_path, monkeypatch):
+    frame = a_frame()
+    path = written(frame.drop(columns="t"), tmp_path / "t.csv")
+    choice = Choice(Cells(150), "because the test asks for it")
+    monkeypatch.setattr("mercer.approximate.streamed_landmarks.choose", lambda *about: choice)
+    machine = streamed(SVC(approximation="auto", C=5.0), path, target="y", sample_weight="w")
+    assert machine.approximation_.tree.n_cells > 4
+    assert model_of_file(machine).certificate.choice == machine.certificate_.choice == str(choice)
+    monkeypatch.setattr("mercer.approximate.placed_cells.is_affordable", lambda *about: False)
+    machine = streamed(SVC(approximation=Cells(150), C=5.0), path, target="y", sample_weight="w")
+    assert machine.certificate_.exact_dual == -np.inf
+    assert "No lower bound of the exact optimum is computed" in machine.approximation_.reason
+    with pytest.raises(ValueError, match="cells of a file"):
+        machine.certificate_.verify()
+
+
+@pytest.mark.parametrize("memory", ["1600kB", "200MB"])
+def test_the_command_line_trains_cells_of_files_and_of_tables_in_memory(tmp_path, capsys, memory):
+    frame = a_frame()
+    path, model = written(frame.drop(columns="y"), tmp_path / "t.csv"), tmp_path / "m.mercer"
+    fit = ["fit", str(path), "--target", "t", "--weights", "w", "--memory", memory, "--out", str(model)]
+    assert run([*fit, "--approximation", "cells:150", "--epsilon", "0.8"]) == 0
+    assert "cells" in capsys.readouterr().out
+    assert run(["predict", str(model), str(path), "--memory", "1MB", "--out", str(tmp_path / "p.csv")]) == 0
+    residual = read_table(tmp_path / "p.csv")["prediction"] - frame["t"]
+    assert residual.std() < frame["t"].std()
 
 
 @pytest.mark.parametrize("scale_target", [False, True])
@@ -367,7 +460,10 @@ def test_what_a_one_class_machine_cannot_do_with_a_file_is_refused(tmp_path, abo
     ("about", "fault"),
     [
         ({"C": np.inf}, "C must be finite"),
-        ({"approximation": "cells"}, "approximation='cells' needs the rows in memory"),
+        (
+            {"approximation": Cells(1500)},
+            r"a cell of .* rows does not fit into memory.* Give memory='\d+MB' or more, or take .*cell_rows=\d",
+        ),
         ({"approximation": "landmarks"}, r"1,000 landmarks do not fit .* memory='\d+MB' or more, or take fewer"),
         ({"multi_class": "joint"}, "multi_class='joint' needs the rows in memory"),
         ({"probability": True}, "probability=True needs the rows in memory"),

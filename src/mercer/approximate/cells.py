@@ -193,12 +193,16 @@ class CellsTraining:
             overlap=self.way.overlap,
             rows=task.rows,
             n_jobs=task.n_jobs,
-            check=self.monitor.raise_if_stopped,
+            check=self.check_growth,
         )
         if task.n < task.data.n:  # positions of the rows among those of the task
             cells = [cell._replace(rows=np.searchsorted(task.rows, cell.rows)) for cell in cells]
             tree = replace(tree, rows=np.searchsorted(task.rows, tree.rows))
         return tree, cells
+
+    def check_growth(self) -> None:
+        """Raise StopWork if cells are to be cut no further."""
+        self.monitor.raise_if_stopped()
 
     def trained(self, parts: list[Cell]) -> list[CellMachine]:
         """Train the machines of the cells, the largest first."""

@@ -355,6 +355,12 @@ class _Pilots:
 
         rows = size_that_loses_little(lost, size, n, least_cell(self.all))
         rows = min(rows, self.all.n) if self.n > self.all.n else rows
+        most = self.of.most_support
+        if most is not None:  # each pass trains a few cells, and the support vectors of all are in memory
+            rows = max(1, min(rows, most // _CUTS))
+            overlap = _OVERLAPPING ** max(0.0, math.log2(n / rows))
+            if SURE * overlap * (made.n_support or 0) > most:
+                return None
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
         exact = self._with_folds(made.seconds, made.exponent)
         while rows > SMALL_CELL and (expected(rows) > left or (2 * rows > n and exact > left)):

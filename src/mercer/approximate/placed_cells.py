@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -23,7 +23,7 @@ from mercer.approximate.placed_task import PlacedTask, TaskMaker, data_of, liste
 from mercer.approximate.task import Task
 from mercer.certificates.approximation import ApproximateCertificate, Distance
 from mercer.certificates.certificate import combine
-from mercer.cluster import while_wanted
+from mercer.cluster import Workers, while_wanted
 from mercer.cluster.joining import chained
 from mercer.data.files import DamagedFileError, State
 from mercer.gram.rows import Block
@@ -57,15 +57,18 @@ def cells_on_workers(way: Cells, task: PlacedTask, control: Control) -> CellsMac
         If the workers cannot finish the work.
     """
     with control.interruption:
-        return _PlacedTraining(way, task, control).run()
+        return PlacedTraining(way, task, task.rows.workers, control).run()
 
 
-class _PlacedTraining(CellsTraining):
+class PlacedTraining(CellsTraining):
     """One training of cells with workers."""
 
-    def __init__(self, way: Cells, task: PlacedTask, control: Control) -> None:
+    of_bound = ""
+    how = "Workers hold the rows, and train a cell at a time each."
+
+    def __init__(self, way: Cells, task: PlacedTask, workers: Workers, control: Control) -> None:
         super().__init__(way, task.sample, control)
-        self.placed = task
+        self.placed, self.workers = task, workers
 
     def run(self) -> CellsMachine:
         """Grow the tree on the sample, divide all rows, train each cell with a worker, and prove a bound."""
@@ -88,7 +91,7 @@ class _PlacedTraining(CellsTraining):
         text = described(sizes)
         return CellsMachine(
             ApproximateCertificate.of(certificate, text, distances),
-            f"{text}, {why}. Workers hold the rows, and train a cell at a time each.{unfinished(machines)}",
+            f"{text}, {why}. {self.how}{self.of_bound}{unfinished(machines)}",
             placed.maker.kernel,
             tree,
             machines,
@@ -98,13 +101,13 @@ class _PlacedTraining(CellsTraining):
         self, tree: MedianTree, margins: FloatArray
     ) -> tuple[list[CellMachine], list[int], list[Distance]]:
         """Return the machines of the cells, how many rows have their home in each, and the bounds of the optimum."""
-        rows, workers = self.placed.rows, self.placed.rows.workers
+        rows, workers = self.placed.rows, self.workers
         payload = pickle.dumps((tree, margins), protocol=pickle.HIGHEST_PROTOCOL)
-        handles = workers.map(_chunks_of, rows.placed, payload=payload)
+        handles = workers.map(chunks_of, rows.placed, payload=payload)
         cells: list[Any] = []
         try:
             check = listener(self.monitor, "rows to cells")
-            counts = np.array(workers.fetch(workers.map(_counts_of, handles), chained, check))
+            counts = np.array(workers.fetch(workers.map(counts_of, handles), chained, check))
             in_cell, at_home = counts.sum(axis=0)
             row_bytes = self.task.data.nbytes / self.task.data.n
             workers.refuse_large_blocks(int(in_cell.max() * row_bytes))
@@ -114,21 +117,26 @@ class _PlacedTraining(CellsTraining):
             for (_, k), chunk in zip(used, chunks, strict=True):
                 of_cell[k].append(chunk)
             order = np.argsort(-in_cell, kind="stable").tolist()  # the largest first
-            limits, checkpoint = self.limits_of_cell(tree.n_cells), self.control.checkpoint
-            before = [None if checkpoint is None else checkpoint.load(f"cell-{k}", _decoded_point) for k in order]
-            sources = [(of_cell[k], point) for k, point in zip(order, before, strict=True)]
-            cells = workers.place(sources, _trained, self.placed.maker, limits, is_spread=True)
-            machines = self.fetched(dict(zip(order, cells, strict=True)))
-            trained = dict(zip(order, cells, strict=True))
-            distances = self.bounds([(of_cell[k], trained[k]) for k in range(tree.n_cells)])
+            trained = self.begun({k: of_cell[k] for k in order}, self.limits_of_cell(tree.n_cells))
+            cells = list(trained.values())
+            machines = self.fetched(trained)
+            distances = self.bounds(self.dual_chunks([(of_cell[k], trained[k]) for k in range(tree.n_cells)]))
         except BaseException:
             workers.cancel([*handles, *cells])
             raise
         return [machines[k] for k in range(tree.n_cells)], at_home.tolist(), distances
 
+    def begun(self, of_cell: dict[int, list[Any]], limits: Limits) -> dict[int, Any]:
+        """Let workers train the machines of cells, from the points in the checkpoint if there are any."""
+        checkpoint = self.control.checkpoint
+        before = [None if checkpoint is None else checkpoint.load(f"cell-{k}", _decoded_point) for k in of_cell]
+        sources = list(zip(of_cell.values(), before, strict=True))
+        cells = self.workers.place(sources, _trained, self.placed.maker, limits, is_spread=True)
+        return dict(zip(of_cell, cells, strict=True))
+
     def fetched(self, cells: dict[int, Any]) -> dict[int, CellMachine]:
         """Return the machines of the cells, and write the points of those that are finished into the checkpoint."""
-        workers, checkpoint, numbers = self.placed.rows.workers, self.control.checkpoint, list(cells)
+        workers, checkpoint, numbers = self.workers, self.control.checkpoint, list(cells)
         machines: dict[int, CellMachine] = {}
         check = listener(self.monitor, "cells with workers")
         size = len(numbers) if checkpoint is None else workers.n_blocks
@@ -142,13 +150,16 @@ class _PlacedTraining(CellsTraining):
                         checkpoint.store(f"cell-{k}", partial(_state_of, point))
         return machines
 
-    def bounds(self, cells: list[Any]) -> list[Distance]:
+    def dual_chunks(self, cells: list[Any]) -> list[Any]:
+        """Return the handles of the rows of cells with their dual coefficients."""
+        return self.workers.place(cells, _dual_chunks_of, self.placed.maker, self.task.n_machines)
+
+    def bounds(self, dual_chunks: list[Any]) -> list[Distance]:
         """Return for each machine of the task a proved lower bound of the exact optimum; nothing if none is known."""
-        placed, workers = self.placed, self.placed.rows.workers
-        if len(cells) == 1 or not placed.is_convex:
+        placed, workers, n_cells = self.placed, self.workers, len(dual_chunks)
+        if n_cells == 1 or not placed.is_convex:
             return []
-        dual_chunks = workers.place(cells, _dual_chunks_of, placed.maker, self.task.n_machines)
-        edges = np.linspace(0, len(cells), min(workers.n_blocks, len(cells)) + 1).astype(int).tolist()
+        edges = np.linspace(0, n_cells, min(workers.n_blocks, n_cells) + 1).astype(int).tolist()
         blocks = workers.place([dual_chunks[first:end] for first, end in pairwise(edges)], chained)
         check = listener(self.monitor, "bound of the optimum")
 
@@ -159,6 +170,11 @@ class _PlacedTraining(CellsTraining):
         try:
             chunk_reports = reports(workers, blocks, look)
             if not is_affordable(workers, chunk_reports):
+                n_support = sum(one.n for one in chunk_reports)
+                self.of_bound = (
+                    f" No lower bound of the exact optimum is computed: it takes {0.5 * n_support**2:,.0f} kernel "
+                    f"values between {n_support:,} support vectors."
+                )
                 return []
             bounds, n_values = lower_bounds(workers, blocks, chunk_reports, placed.maker, placed.rows.n, look)
         except StopWork:
@@ -166,19 +182,19 @@ class _PlacedTraining(CellsTraining):
         return [Distance(dual=dual, n_kernel_values=n_values if not k else 0) for k, dual in enumerate(bounds)]
 
     def limits_of_cell(self, n_cells: int) -> Limits:
-        """Return the limits of each cell: an equal share of the time that is left for all."""
+        """Return the limits of each of so many cells: an equal share of the time that is left for all."""
         limits = self.monitor.left().limits
         if limits.max_seconds is None:
             return limits
-        share = min(1.0, self.placed.rows.workers.n_blocks / n_cells)
+        share = min(1.0, self.workers.n_blocks / n_cells)
         return replace(limits, max_seconds=limits.max_seconds * share)
 
 
-def _chunks_of(block: Block, payload: bytes) -> list[_Chunk]:
+def chunks_of(block: Block, payload: bytes, check: Callable[[], None] | None = None) -> list[_Chunk]:
     """Return the rows of a block that belong to each cell."""
     tree, margins = pickle.loads(payload)
     rows = np.flatnonzero(block.weights > 0.0)
-    cells, _ = divided(tree, data_of(block.table[rows]), margins=margins, n_jobs=1)
+    cells, _ = divided(tree, data_of(block.table[rows]), margins=margins, n_jobs=1, check=check)
     chunks = []
     for cell in cells:
         at = rows[cell.rows]
@@ -186,7 +202,7 @@ def _chunks_of(block: Block, payload: bytes) -> list[_Chunk]:
     return chunks
 
 
-def _counts_of(chunks: list[_Chunk], payload: bytes) -> list[npt.NDArray[np.int64]]:
+def counts_of(chunks: list[_Chunk], payload: bytes) -> list[npt.NDArray[np.int64]]:
     """Return the number of rows of a block in each cell, and of those that have their home there, (2, n_cells)."""
     del payload
     return [np.array([[one.positions.size, np.count_nonzero(one.is_home)] for one in chunks]).T]

@@ -89,6 +89,7 @@ class PlacedTask:
     ----------
     maker : TaskMaker
     rows : PlacedRows
+        Cells are also trained on the rows of a file, which are other `LinearRows`.
     sample : Task
         That of the sample.
     sampled : ndarray of int64
@@ -98,7 +99,7 @@ class PlacedTask:
     """
 
     maker: TaskMaker
-    rows: PlacedRows
+    rows: Any
     sample: Task
     sampled: IndexArray
     has_sampled_kernel: bool = False

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.approximate.cells import Cells
 from mercer.approximate.choice import Choice, Elsewhere, choose
 from mercer.approximate.expansion_evidence import DistanceEvidence, ExpansionEvidence
 from mercer.approximate.feature_table import LandmarkBasis, feature_rows
@@ -70,12 +71,13 @@ def choice_on_file(task: StreamedTask, first: MemoryRows, control: Control) -> C
     """Choose how to train a machine on rows that are visited in blocks, by the rows `first`, which are in memory.
 
     The time of the exact machine is forecast as if all rows were in memory. It is chosen only if its support vectors
-    are likely to fit. There are 1,000 landmarks, or as many as fit.
+    are likely to fit, and so are cells. There are 1,000 landmarks, or as many as fit.
     """
     way = Landmarks()
     while way.n_landmarks > 1 and _needed(way.n_landmarks, task, first.data) > 1.0:
         way = Landmarks(int(0.9 * way.n_landmarks))
-    return choose(_task_of(task, first), control, Elsewhere(task.rows.n, 1, False, (way,), task.room(first.data)))
+    elsewhere = Elsewhere(task.rows.n, 1, False, (way, Cells()), task.room(first.data))
+    return choose(_task_of(task, first), control, elsewhere)
 
 
 def _needed(n_landmarks: int, task: StreamedTask, data: Data) -> float:

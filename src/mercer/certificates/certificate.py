@@ -376,8 +376,8 @@ class Certificate(Result):
         """
         if self.evidence is None:
             raise ValueError(
-                "the training data are not at hand: workers held them, or this certificate was pickled or loaded "
-                f"from a file, which leaves them behind. {advice}"
+                "the training data are not at hand: they were cells of a file, workers held them, or this "
+                f"certificate was pickled or loaded from a file, which leaves them behind. {advice}"
             )
         return self.evidence
 

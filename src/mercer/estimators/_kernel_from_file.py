@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.approximate import AUTO, Cells, Expansion, Landmarks, Way, way_of
+from mercer.approximate import AUTO, ApproximateMachine, Cells, CellsMachine, Expansion, Landmarks, Way, way_of
 from mercer.approximate.stored_choice import load_choice, store_choice
+from mercer.approximate.streamed_cells import cells_on_file, cells_sample_of_file
 from mercer.approximate.streamed_landmarks import choice_on_file, landmarks_on_file, sample_of_file
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.solution import Solutions
@@ -41,6 +42,7 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
     C: Any
     spec_: Any
     approximation: Any
+    approximation_: Any
     _streamed: StreamedMachine
 
     def _machine_spec(self) -> QuadraticSpec:
@@ -92,11 +94,6 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
                 f"approximation={self.approximation!r} of {name} needs the rows in memory, but the file is larger than "
                 f"memory allows: set approximation=None, {remedy}."
             )
-        if self.approximation != AUTO and isinstance(way_of(self.approximation), Cells):
-            raise ValueError(
-                f"approximation={self.approximation!r} needs the rows in memory, but the file is larger than memory "
-                f"allows: set approximation=None, 'landmarks' or 'auto', {remedy}."
-            )
         if getattr(self, "multi_class", None) == JOINT:
             raise ValueError(f"multi_class='joint' needs the rows in memory: set 'ovo' or 'ovr', {remedy}.")
         if getattr(self, "probability", False):
@@ -132,13 +129,16 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
         if isinstance(machine_spec, ForOneClassSVM):
             task, first = first_of_one_class(task)
         else:
-            first = sample_of_file(way, task) if isinstance(way, Landmarks) else first_rows(task)
+            first = _first_rows_of(way, task)
         task = replace(task, kernel=kernel.resolve(sampled_rows(first.data, rows)))
         self.__dict__.pop("choice_", None)
         if self.approximation == AUTO:
             way, first, control = self._chosen_on_file(task, first, control)
         if isinstance(way, Landmarks):
-            self._store_landmarks(way, task, landmarks_on_file(way, task, first, control), first, labels)
+            self._store_way(way, task, landmarks_on_file(way, task, first, control), first, labels)
+            return
+        if isinstance(way, Cells):
+            self._store_way(way, task, cells_on_file(way, task, first, control), first, labels)
             return
         machine = train_streamed(task, control, first)
         self._store_streamed(task, machine, labels)
@@ -156,24 +156,42 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
         host.choice_ = choice
         if self.verbose:
             say(f"{choice}.")
-        if isinstance(choice.way, Landmarks):
-            first = sample_of_file(choice.way, task)
+        if choice.way is not None:
+            first = _first_rows_of(choice.way, task)
         return choice.way, first, control.after(choice.seconds, 0)
 
     def _rescale(self, centre: float, scale: float) -> None:
         """Have the machine answer in the unit of the targets, which were (target - centre) / scale in the training."""
-        if (centre, scale) != (0.0, 1.0):
+        if (centre, scale) == (0.0, 1.0):
+            return
+        machine: Any = vars(self).get("approximation_")
+        if isinstance(machine, CellsMachine):
+            cells = []
+            for one in machine.cells:
+                of_cell: Any = one.coefficients
+                cells.append(replace(one, coefficients=scale * of_cell, biases=centre + scale * one.biases))
+            self.approximation_ = replace(machine, cells=cells)
+        else:
             coefficients: Any = self._coefficients
             self._hold(scale * coefficients, centre + scale * self.intercept_, self._support_rows())
-            machine: Any = vars(self).get("approximation_")
             if machine is not None:
-                host: Any = self
-                host.approximation_ = replace(machine, coefficients=self._coefficients, biases=self.intercept_)
+                self.approximation_ = replace(machine, coefficients=self._coefficients, biases=self.intercept_)
 
-    def _store_landmarks(
-        self, way: Landmarks, task: StreamedTask, machine: Expansion, first: MemoryRows, labels: Labels | None
+    def _number_cells(self, present: npt.NDArray[np.int64]) -> None:
+        """Have cells, which count the rows of positive weight, count all rows of the file."""
+        machine = self.approximation_
+        if isinstance(machine, CellsMachine):
+            cells = [
+                replace(one, cell=one.cell._replace(rows=present[one.cell.rows]), rows=present[one.rows])
+                for one in machine.cells
+            ]
+            tree = replace(machine.tree, rows=present[machine.tree.rows])
+            self.approximation_ = replace(machine, tree=tree, cells=cells)
+
+    def _store_way(
+        self, way: Way, task: StreamedTask, machine: ApproximateMachine, first: MemoryRows, labels: Labels | None
     ) -> None:
-        """Set the attributes of a machine of landmarks that was trained on a file."""
+        """Set the attributes of an approximate machine that was trained on a file."""
         host: Any = self  # which has what approximate machines have
         self._forget_before()
         host._store_approximate(way, machine, task.kernel, (task.rows.n, task.rows.p))
@@ -182,9 +200,10 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
             host.n_iter_ = machine.certificate.n_iter
         else:
             host._name_classes(labels)
-            at = np.searchsorted(first.positions, machine.rows)
-            host._arrange(task.scheme, first.labels[at].astype(np.int64))
-        host._warn_of_approximation(machine.support)
+            if isinstance(machine, Expansion):
+                at = np.searchsorted(first.positions, machine.rows)
+                host._arrange(task.scheme, first.labels[at].astype(np.int64))
+        host._warn_of_approximation(first.data)
 
     def _forget_before(self) -> None:
         """Remove what earlier fits have set."""
@@ -223,6 +242,13 @@ class FitsKernelFiles(ReadsFiles, DualMachine):
         certificate = machine.certificate
         if certificate.status is not Status.OPTIMAL and not self._silent:
             warn_user(f"{type(self).__name__} {certificate.ending} {certificate.status.advice}", ConvergenceWarning)
+
+
+def _first_rows_of(way: Way | None, task: StreamedTask) -> MemoryRows:
+    """Return the rows with which a training begins, read in one pass."""
+    if isinstance(way, Landmarks):
+        return sample_of_file(way, task)
+    return cells_sample_of_file(task) if isinstance(way, Cells) else first_rows(task)
 
 
 def _parts_of(kernel: Kernel) -> list[Any]:

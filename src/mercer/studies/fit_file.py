@@ -227,6 +227,9 @@ def _fit_in_memory(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "memory_limit=", UserWarning)  # `memory` is what the user knows
             fit(rows.table, y, None if (rows.weights == 1.0).all() else rows.weights, checkpoint=checkpoint)
+        present = np.flatnonzero(rows.weights > 0.0)
+        if present.size < rows.n and hasattr(machine, "approximation_"):
+            machine._number_cells(present)
     finally:
         machine.memory_limit = limit
 

@@ -192,11 +192,6 @@ def _refuse_other_options(machine: str | None, cache: str | None, *, linear: boo
         )
     if not linear and context.params["multi_class"] == "joint":
         raise click.UsageError("--multi-class joint needs its rows in memory: leave --memory out", context)
-    way = context.params["approximation"]
-    if getattr(way, "name", way) == "cells":
-        raise click.UsageError(
-            "--approximation cells needs the rows in memory: leave --memory out, or take landmarks or auto", context
-        )
     if context.params["missing"] == "drop":
         raise click.UsageError(
             f"--missing drop means nothing with {flag}: impute fills the cells in, error refuses the file", context

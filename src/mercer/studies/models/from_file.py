@@ -15,6 +15,8 @@ from mercer.estimators import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression
 from mercer.kernels import Linear
 from mercer.multiclass import columns_of
 from mercer.specs import approximate_spec
+from mercer.studies.models.assembling import support_of_cells
+from mercer.studies.models.cell_layout import CellLayout, layout_of, renumbered
 from mercer.studies.models.fitted_state import has_cells, is_approximate
 from mercer.studies.models.model import Model, Part, Training
 from mercer.studies.tables.encoding import TableEncoder
@@ -60,13 +62,16 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
         )
         kind = Classes(file.target, labels, machine._scheme if isinstance(machine, SVC) else "ovr")
         kind = kind.as_booleans() if machine.classes_.dtype == np.bool_ else kind
-    if isinstance(machine, (SVC, SVR, OneClassSVM)):
+    layout = None
+    if isinstance(machine, (SVC, SVR)) and has_cells(machine) and not hasattr(machine, "calibration_"):
+        vectors, rows, parts, layout, used = _of_cells(machine, quantity)
+    elif isinstance(machine, (SVC, SVR, OneClassSVM)):
         vectors, rows, parts = _support_of(machine, quantity)
     else:
         rows = np.zeros(0, dtype=np.int64)
         vectors, parts = _normals_of(machine, quantity)
-    spec, support_rows = machine.spec_, np.arange(rows.size)
-    if isinstance(machine, (SVC, SVR)) and is_approximate(machine):
+    spec, support_rows = machine.spec_, np.arange(rows.size) if layout is None else used
+    if isinstance(machine, (SVC, SVR)) and is_approximate(machine) and layout is None:
         spec = approximate_spec(machine.spec_)
         rows, support_rows, parts = _with_duals(machine, rows, parts)
     model = Model(
@@ -85,6 +90,7 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression | SVC | SV
             n_streamed=file.n_rows,
         ),
         reading=file.reading,
+        cells=layout,
     )
     return model.chosen(str(machine.choice_)) if hasattr(machine, "choice_") else model
 
@@ -103,6 +109,27 @@ def _normals_of(
         for number, (bias, certificate) in enumerate(zip(biases, certificates, strict=True))
     )
     return as_data(np.ascontiguousarray(normals)), parts
+
+
+def _of_cells(
+    machine: SVC | SVR, quantity: Quantity
+) -> tuple[Vectors, IndexArray, tuple[Part, ...], CellLayout, IndexArray]:
+    """Return the vectors of a machine of cells, the positions in the file of the rows that it has, and its parts.
+
+    The last two say which parts belong to which cell, and the places of the vectors among the rows.
+    """
+    present, data = support_of_cells(machine)
+    cells = renumbered(machine.approximation_, present, data)
+    used, layout, of_cells = layout_of(cells, machine.classes_.size if isinstance(machine, SVC) else 0)
+    parts = []
+    for one in of_cells:
+        bias = float(quantity.scaled(np.asarray(one.bias, dtype=np.float64)))
+        parts.append(
+            Part(np.searchsorted(used, one.rows), one.coefficients / quantity.scale, bias, None, one.certificate)
+        )
+    vectors = data.rows(used)
+    assert isinstance(vectors, Vectors)
+    return vectors, present, tuple(parts), layout, used
 
 
 def _support_of(machine: SVC | SVR | OneClassSVM, quantity: Quantity) -> tuple[Vectors, IndexArray, tuple[Part, ...]]:

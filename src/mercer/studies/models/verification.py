@@ -130,11 +130,12 @@ def verify(model: Model, table: Any) -> Verification:
     """
     if model.training.n_streamed is not None and model.training.checksum != NO_TABLE and can_be_checked(model):
         return _verify_in_parts(model, table if isinstance(table, Iterator) else [table])
-    if isinstance(table, Iterator):
+    if isinstance(table, Iterator) and model.training.n_streamed is None:
         raise TypeError(
             "verify needs the table as a whole for this model, whose rows were in memory: read_table reads it"
         )
-    table = model.as_given(table)
+    if not isinstance(table, Iterator):
+        table = model.as_given(table)
     another = _another_table(model, table)
     if another:
         return Verification(False, model.certificate, None, (another,))
@@ -365,10 +366,11 @@ def _another_table(model: Model, table: Table) -> str:
     """Return why this is not the table of the model's training; "" if it is."""
     rows = model.training.rows
     if model.training.n_streamed is not None:
+        of_machine = "; in Python, fit_file on the same file and then certificate_.verify() can"
         return (
             f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, or that "
             "workers held, and the model file does not list all of them nor their dual coefficients, so this command "
-            "cannot recompute its certificate; in Python, fit_file on the same file and then certificate_.verify() can"
+            f"cannot recompute its certificate{of_machine if model.cells is None else ''}"
         )
     if model.training.checksum == NO_TABLE:
         return (
