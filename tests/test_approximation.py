@@ -400,3 +400,33 @@ def test_percentages_are_shares_of_the_objective_also_where_it_is_negative():
     percent = float(re.search(r"by at most (\S+) % of its value", certificate.distance_in_words)[1])
     assert percent >= 99.0 * truth
     assert percent > 104.0 * certificate.distance_to_exact
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.filterwarnings("ignore")
+def test_bounds_count_the_rounding_of_targets_far_from_0(loss):
+    random = np.random.default_rng(0)
+    for C in (1e-5, 1e-3, 1e-3, 0.1):
+        X = np.sort(random.normal(size=(40, 1)), axis=0)
+        y = 1e9 + np.sin(X[:, 0]) + 0.1 * random.normal(size=40)
+        about = {"gamma": 1.0, "C": C, "epsilon": 0.01, "loss": loss}
+        machine = SVR(approximation=Landmarks(15), **about).fit(X, y)
+        K = np.exp(-((X.astype(np.longdouble) - X.T) ** 2))
+        primals = []
+        for one in (SVR(**about).fit(X, y), machine):
+            beta = np.zeros(40, dtype=np.longdouble)
+            beta[one.support_] = one.dual_coef_.ravel()
+            beyond = np.maximum(0.0, np.abs(y - K @ beta - one.intercept_[0]) - 0.01)
+            charges = beyond if loss == "epsilon_insensitive" else beyond**2
+            primals.append(0.5 * beta @ (K @ beta) + C * charges.sum())
+        assert machine.certificate_.exact_primal >= primals[1]
+        assert machine.certificate_.exact_dual <= primals[0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_bound_is_never_below_the_objective_of_the_dual_point_0():
+    X, y = [[0.0], [0.0], [1.0]], [0.0, 1e-6, -1e-6]
+    for C in (1e8, 1e12):
+        certificate = SVR(gamma=0.1, epsilon=1e-8, C=C, approximation=Landmarks(3)).fit(X, y).certificate_
+        assert certificate.exact_dual >= 0.0
+        assert certificate.distance_to_exact <= 1.0

@@ -18,7 +18,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.approximate.expansion_evidence import PROVED_VALUES
 from mercer.approximate.placed_task import TaskMaker
 from mercer.approximate.task import Task
-from mercer.certificates.approximation import dual_of_sums, feasible_point
+from mercer.certificates.approximation import DualSums, dual_of_sums, feasible_point, largest_linear
 from mercer.certificates.roundoff import rounding_of_sums
 from mercer.cluster import Workers, while_wanted
 from mercer.cluster.joining import chained
@@ -31,7 +31,6 @@ from mercer.problems import inner
 from mercer.solvers import Interruption
 from mercer.specs import ForOneClassSVM
 
-_EPS = float(np.finfo(np.float64).eps)
 _SAMPLE = 500  # rows from which the bound is estimated if its proof takes too long
 _VALUES = 1 << 23  # kernel values between two looks at whether the result is still wanted; about 0.1 s
 
@@ -51,7 +50,7 @@ class Report(NamedTuple):
     roundoff : float
         Relative error of kernel values, in units of roundoff.
     target : float
-        The largest absolute target.
+        The largest size of the linear term of the dual problem.
     """
 
     n: int
@@ -74,7 +73,7 @@ def dual_chunk_of(task: Task, beta: FloatArray) -> DualChunk:
 
     For a detector of novelties, the sum of the coefficients becomes that of its rows: the share nu of their weights.
     """
-    beta, spec, sums = beta.copy(), task.spec, np.zeros((beta.shape[1], 2, 4))
+    beta, spec, sums, target = beta.copy(), task.spec, np.zeros((beta.shape[1], 2, 4)), 0.0
     has_sum = isinstance(spec, ForOneClassSVM)
     for column, of_machine in enumerate(beta.T):
         used = np.flatnonzero(of_machine) if not has_sum else np.arange(task.n)
@@ -87,6 +86,7 @@ def dual_chunk_of(task: Task, beta: FloatArray) -> DualChunk:
         else:
             spread = of_machine[used] if problem.rows is None else of_machine[used][problem.rows]
             point = np.clip(spread, problem.lower, problem.upper)
+        target = max(target, largest_linear(problem))
         beta[used, column] = problem.coefficients(point)
         for side, part in enumerate((np.maximum(point, 0.0), np.minimum(point, 0.0))):
             ridge = 0.0 if problem.ridge is None else inner(problem.ridge, part**2)
@@ -96,7 +96,6 @@ def dual_chunk_of(task: Task, beta: FloatArray) -> DualChunk:
     if used.size:
         gram = Gram(task.kernel, data, n_jobs=1)
         size, roundoff = float(np.sqrt(gram.magnitudes()).max()), gram.roundoff
-    target = 1.0 if task.n_classes else float(np.abs(task.targets).max(initial=0.0))
     return DualChunk(data, beta[used], Report(used.size, sums, size, roundoff, target))
 
 
@@ -145,16 +144,12 @@ def lower_bounds(
         raise
     n = [one.n for one in chunk_reports]
     n_values = (sum(n) ** 2 + sum(size**2 for size in n)) // 2
-    size, roundoff = max(one.size for one in chunk_reports), max(one.roundoff for one in chunk_reports)
-    target, bounds = max(one.target for one in chunk_reports), []
+    size, roundoff, bounds = max(one.size for one in chunk_reports), max(one.roundoff for one in chunk_reports), []
     for column, (of_machine, factor) in enumerate(zip(sums, factors, strict=True)):
         mass, squares = float(factor @ of_machine[:, 3]), float(factor**2 @ of_machine[:, 2])
         error = rounding_of_sums(roundoff, size, size**2 * squares, size**2 * mass, size * mass, sum(n))
-        dual = _dual(maker, of_machine, factor, math.fsum(terms[:, column]), float(error), n_rows)
-        if has_bias(maker):  # the sum of the coefficients is 0 but for rounding, which the bias multiplies
-            bias = 1.0 + target + size * (2.0 * max(0.0, dual)) ** 0.5
-            dual -= _EPS * (4.0 + n_rows**0.5) * mass * bias
-        bounds.append(dual)
+        quadratic = math.fsum(terms[:, column])
+        bounds.append(_dual(maker, chunk_reports, of_machine, factor, quadratic, float(error), n_rows))
     return bounds, n_values
 
 
@@ -249,7 +244,7 @@ def estimated_bounds(
         spread = 3.0 * float(terms.std()) * terms.size**0.5 if terms.size else 0.0
         scale = float(masses[number]) / _SAMPLE
         quadratic = float(first_sums[number]) + scale * (float(terms.sum()) + spread)
-        bounds.append(_dual(maker, of_machine, factor, quadratic, 0.0, n_rows))
+        bounds.append(_dual(maker, chunk_reports, of_machine, factor, quadratic, 0.0, n_rows))
     return bounds, data.n * sum(one.n for one in chunk_reports)
 
 
@@ -288,8 +283,19 @@ def _values_at(dual_chunks: list[DualChunk], payload: bytes) -> list[FloatArray]
     ]
 
 
-def _dual(maker: TaskMaker, sums: FloatArray, factor: FloatArray, quadratic: float, error: float, n_rows: int) -> float:
+def _dual(
+    maker: TaskMaker,
+    chunk_reports: Sequence[Report],
+    of_machine: FloatArray,
+    factor: FloatArray,
+    quadratic: float,
+    error: float,
+    n_rows: int,
+) -> float:
     """Return the lower bound from the sums over the chunks, the factors of both signs, and beta' K beta."""
-    linear, ridge, squares = float(factor @ sums[:, 0]), *(float(factor**2 @ sums[:, place]) for place in (1, 2))
-    can_shrink = not isinstance(maker.spec, ForOneClassSVM)
-    return dual_of_sums(linear, ridge, quadratic, squares, n_rows, error, can_shrink=can_shrink)
+    linear, mass = (float(factor @ of_machine[:, place]) for place in (0, 3))
+    ridge, squares = (float(factor**2 @ of_machine[:, place]) for place in (1, 2))
+    target, size = max(one.target for one in chunk_reports), max(one.size for one in chunk_reports)
+    is_novelty = isinstance(maker.spec, ForOneClassSVM)
+    about: dict[str, bool] = {"has_sum": has_bias(maker) or is_novelty, "can_shrink": not is_novelty}
+    return dual_of_sums(DualSums(linear, ridge, squares, mass), quadratic, n_rows, error, target, size, **about)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from mercer.approximate.landmarks import (
     affordable_basis,
     certificate_of,
     drawn_before_or_now,
+    improved,
     linear_problem,
 )
 from mercer.approximate.placed_dual import (
@@ -32,7 +33,7 @@ from mercer.approximate.placed_dual import (
 from mercer.approximate.placed_task import PlacedTask, data_of, listener
 from mercer.approximate.task import Task
 from mercer.approximate.way import Expansion
-from mercer.certificates.approximation import Distance, Machine, primal_of
+from mercer.certificates.approximation import Distance, Machine, primal_of, proved_dual
 from mercer.certificates.roundoff import rounding_error
 from mercer.cluster.joining import chained
 from mercer.data import Data
@@ -137,6 +138,8 @@ class _PlacedTraining(LandmarkTraining):
             about = workers, blocks, chunk_reports, task.maker, rows.n
             if is_affordable(workers, chunk_reports):
                 duals, n_values = lower_bounds(*about, look)
+                if task.is_all_sampled:
+                    duals = np.maximum(duals, self._improved(betas, look)).tolist()
                 return [
                     Distance(primal, dual, None, 0 if number else n_values)
                     for number, (primal, dual) in enumerate(zip(primals.tolist(), duals, strict=True))
@@ -149,6 +152,16 @@ class _PlacedTraining(LandmarkTraining):
         except StopWork:
             workers.cancel([*leaves, *blocks])
             return [Distance(primal) for primal in primals.tolist()]
+
+    def _improved(self, betas: Sequence[PlacedNumbers], check: Callable[[], None]) -> list[float]:
+        """Return lower bounds from dual points that the exact solver improves, of rows that are all here, too."""
+        machines, at = list(self.task.sample.machines(self.gram)), self.task.positions(np.arange(self.gram.n))
+        duals = [beta[:][at[one.rows]] for one, beta in zip(machines, betas, strict=True)]
+        bounds = []
+        for one, before, dual in zip(machines, duals, improved(machines, self.gram, duals, self.monitor), strict=True):
+            view = self.gram if one.rows.size == self.gram.n else self.gram.restrict(one.rows)
+            bounds.append(0.0 if dual is before else proved_dual(one.problem, view, dual, check))
+        return bounds
 
 
 class _Sum(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate, relative_gap, share_of_primal
-from mercer.certificates.roundoff import rounding_error, rounding_of_dual
+from mercer.certificates.roundoff import rounding_error, rounding_of_dual, rounding_of_offsets
 from mercer.gram import Gram
 from mercer.problems import Problem, inner
 
@@ -185,7 +185,7 @@ class Machine(NamedTuple):
         g at the rows of the problem.
     bias : float
     error : float
-        Rounding error of the values and of the bias.
+        Rounding error of the values.
     """
 
     squared_norm: float
@@ -206,11 +206,23 @@ def primal_of(problem: Problem, machine: Machine) -> float:
     """Return an upper bound of the primal objective of a machine in a problem: the objective and its rounding error."""
     multipliers = np.full(problem.n_groups, -machine.bias)
     values = machine.values if problem.rows is None else machine.values[problem.rows]
+    error = machine.error + offset_error(problem, machine.bias)
     with np.errstate(over="ignore", invalid="ignore"):
         primal = problem.primal(machine.squared_norm, values, multipliers)
-        steepness = problem.steepness(values, multipliers, machine.error)
-        rounding = machine.error * steepness + _EPS * (4.0 + problem.n**0.5) * (abs(primal) + machine.squared_norm)
+        steepness = problem.steepness(values, multipliers, error)
+        rounding = error * steepness + _EPS * (4.0 + problem.n**0.5) * (abs(primal) + machine.squared_norm)
     return primal + rounding if math.isfinite(primal + rounding) else math.inf
+
+
+def offset_error(problem: Problem, bias: float) -> float:
+    """Return the rounding error of decision values due to the targets and the bias: large far from 0."""
+    target = largest_linear(problem)
+    return float(rounding_of_offsets(target, target + abs(bias)))
+
+
+def largest_linear(problem: Problem) -> float:
+    """Return the largest size of the linear term: 1 for classes, and for a regression about the largest target."""
+    return float(np.abs(problem.linear).max(initial=0.0))
 
 
 def feasible_point(problem: Problem, coefficients: FloatArray) -> FloatArray:
@@ -219,7 +231,7 @@ def feasible_point(problem: Problem, coefficients: FloatArray) -> FloatArray:
     return problem.make_feasible(np.clip(spread, problem.lower, problem.upper))
 
 
-def dual_of(problem: Problem, point: FloatArray, quadratic: float, error: float) -> float:
+def dual_of(problem: Problem, point: FloatArray, quadratic: float, error: float, size: float = 0.0) -> float:
     """Return a lower bound of the objective of every machine, from a feasible point.
 
     The point beta gives the dual objective D(s) = -s linear' beta - s^2 / 2 (beta' K beta + beta' R beta) at every
@@ -235,37 +247,68 @@ def dual_of(problem: Problem, point: FloatArray, quadratic: float, error: float)
         beta' K beta.
     error : float
         Rounding error of the elements of K beta.
+    size : float
+        The largest sqrt(k(x_i, x_i)).
     """
-    linear, ridge = inner(problem.linear, point), 0.0 if problem.ridge is None else inner(problem.ridge, point**2)
+    ridge = 0.0 if problem.ridge is None else inner(problem.ridge, point**2)
+    sums = DualSums(inner(problem.linear, point), ridge, inner(point, point), float(np.abs(point).sum()))
     can_shrink = not problem.start.any()  # 0 is feasible, and so are the multiples
-    return dual_of_sums(linear, ridge, quadratic, inner(point, point), problem.n, error, can_shrink=can_shrink)
+    about: dict[str, Any] = {"has_sum": problem.n_groups > 0, "can_shrink": can_shrink}
+    return dual_of_sums(sums, quadratic, problem.n, error, largest_linear(problem), size, **about)
+
+
+class DualSums(NamedTuple):
+    """Sums over the variables of a feasible point: linear' beta, beta' R beta, beta' beta, and the sum of |beta|."""
+
+    linear: float
+    ridge: float
+    squares: float
+    mass: float
 
 
 def dual_of_sums(
-    linear: float, ridge: float, quadratic: float, squares: float, n: int, error: float, *, can_shrink: bool
+    sums: DualSums,
+    quadratic: float,
+    n: int,
+    error: float,
+    target: float,
+    size: float,
+    *,
+    has_sum: bool,
+    can_shrink: bool,
 ) -> float:
     """Return the lower bound of :func:`dual_of` from the sums over the variables of a feasible point beta.
 
     Parameters
     ----------
-    linear, ridge, quadratic : float
-        linear' beta, beta' R beta and beta' K beta.
-    squares : float
-        beta' beta.
+    sums : DualSums
+    quadratic : float
+        beta' K beta.
     n : int
         Number of variables.
     error : float
         Rounding error of the elements of K beta.
+    target : float
+        The largest element of the linear term, in absolute value.
+    size : float
+        The largest sqrt(k(x_i, x_i)).
+    has_sum : bool
+        Whether the sum of the variables is given. It is exact but for rounding, which costs its product with the bias.
     can_shrink : bool
         Whether the multiples s beta, 0 <= s <= 1, are feasible.
     """
-    curvature, factor = quadratic + ridge, 1.0
+    curvature, factor = quadratic + sums.ridge, 1.0
+    of_quadratic = float(rounding_of_dual(error, sums.squares**0.5, 0.0, n))
     if can_shrink and curvature > 0.0:
-        factor = min(1.0, max(0.0, -linear / curvature))
-    dual = -factor * linear - 0.5 * factor**2 * curvature
-    size = abs(factor * linear) + 0.5 * factor**2 * abs(curvature)
-    dual -= float(rounding_of_dual(error, factor * squares**0.5, size, n))
-    return dual if math.isfinite(dual) else -math.inf
+        factor = min(1.0, max(0.0, -sums.linear / (curvature + 2.0 * of_quadratic)))
+    dual = -factor * sums.linear - factor**2 * (0.5 * curvature + of_quadratic)
+    # With the optimal bias, the value of some row is its target: |bias| is at most the target and the largest value.
+    bias = target + size * (2.0 * abs(dual)) ** 0.5 if has_sum else 0.0
+    terms = abs(factor * sums.linear) + 0.5 * factor**2 * abs(curvature) + factor * sums.mass * (target + bias)
+    dual -= _EPS * (4.0 + n**0.5) * terms
+    if not math.isfinite(dual):
+        return 0.0 if can_shrink else -math.inf
+    return max(0.0, dual) if can_shrink else dual  # the point 0 has the dual objective 0
 
 
 def proved_dual(
@@ -280,7 +323,8 @@ def proved_dual(
     used = np.flatnonzero(beta)
     values = gram.matvec(beta, used, check)
     size = float(np.sqrt(gram.magnitudes()).max(initial=0.0))
-    return dual_of(problem, point, inner(beta[used], values), rounding_error(gram, size, size * beta[used], values))
+    error = rounding_error(gram, size, size * beta[used], values)
+    return dual_of(problem, point, inner(beta[used], values), error, size)
 
 
 def estimated_dual(

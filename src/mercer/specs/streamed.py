@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.approximation import offset_error
 from mercer.certificates.certificate import Certificate, Evidence, Numbers
 from mercer.certificates.roundoff import is_certain, is_feasible, rounding_of
 from mercer.certificates.solution import Solution
@@ -417,9 +418,12 @@ def _add_machine(
     """Add the rows of a block to the sums of one machine; `worst` gets the violation of each row."""
     of_variables = rows if problem.rows is None else rows[problem.rows]
     at = values[of_variables]
+    multiplier = float(multipliers[0]) if multipliers.size else 0.0
+    rounding += offset_error(problem, multiplier)
+    outside.rounding = max(outside.rounding, rounding)
     outside.losses[number] += problem.primal(0.0, at, multipliers)
     outside.steepness[number] += problem.steepness(at, multipliers, rounding)
-    excess = at + problem.linear - (float(multipliers[0]) if multipliers.size else 0.0)
+    excess = at + problem.linear - multiplier
     can_shrink, can_grow = problem.lower < 0.0, problem.upper > 0.0
     outside.too_large[number] = max(outside.too_large[number], excess[can_shrink].max(initial=0.0))
     outside.too_small[number] = max(outside.too_small[number], -excess[can_grow].min(initial=0.0))
