@@ -19,20 +19,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import LinearSVC, LinearSVR, LogisticRegression, save_libsvm_data
 from mercer.certificates.solution import Limits
-from mercer.data.files import Checkpoint, Generations
+from mercer.data.files import Checkpoint
+from mercer.data.files.checkpoint import Generations
 from mercer.data.table import TableError
 from mercer.solvers import Control
-from mercer.solvers.rows import (
-    Hinge,
-    LinearPoint,
-    LinearProblem,
-    SquaredHinge,
-    TableRows,
-    read_point,
-    solve,
-    start_from_sample,
-    state_of,
-)
+from mercer.solvers.rows import Hinge, LinearPoint, LinearProblem, SquaredHinge, TableRows, solve
+from mercer.solvers.rows.sample_start import start_from_sample
+from mercer.solvers.rows.states import read_point, state_of
 from mercer.studies.cli import run
 from mercer.studies.files.table_files import read_table
 from mercer.studies.models import ModelFileError, load_model, model_of_file, save_model, verify

@@ -12,8 +12,6 @@ from mercer.data.files.checked_file import read_slices as read_slices
 from mercer.data.files.checked_file import write_checked as write_checked
 from mercer.data.files.checkpoint import Checkpoint as Checkpoint
 from mercer.data.files.checkpoint import CheckpointError as CheckpointError
-from mercer.data.files.checkpoint import Generations as Generations
-from mercer.data.files.checkpoint import Pace as Pace
 from mercer.data.files.checkpoint import State as State
 from mercer.data.files.checkpoint import digest_of as digest_of
 from mercer.data.files.checkpoint import once as once

@@ -10,4 +10,3 @@ from mercer.gram.rows.table_rows import Block as Block
 from mercer.gram.rows.table_rows import LinearRows as LinearRows
 from mercer.gram.rows.table_rows import RowNumbers as RowNumbers
 from mercer.gram.rows.table_rows import TableRows as TableRows
-from mercer.gram.rows.table_rows import ZeroNumbers as ZeroNumbers

@@ -26,7 +26,4 @@ from mercer.solvers.rows.class_problems import small_sample as small_sample
 from mercer.solvers.rows.class_problems import solve_each as solve_each
 from mercer.solvers.rows.class_problems import solve_one as solve_one
 from mercer.solvers.rows.hard_margin import solve as solve
-from mercer.solvers.rows.sample_start import start_from_sample as start_from_sample
-from mercer.solvers.rows.states import read_point as read_point
-from mercer.solvers.rows.states import state_of as state_of
 from mercer.solvers.rows.time_shares import in_turns as in_turns

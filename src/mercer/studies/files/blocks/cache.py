@@ -34,9 +34,7 @@ from mercer.studies.files.blocks.layout import BlockSource, Levels, RawBlock, Sp
 
 VERSION = 1
 _MANIFEST, _LOCK = "manifest.json", "lock"
-_OWN = re.compile(
-    r"block-\d{6,}\.bin|checkpoint-\d+-\d+\.bin|numbers-[0-9a-z_]+\.tmp|\.mercer-[0-9a-f]+-[0-9a-f]+\.part"
-)
+_OWN = re.compile(r"block-\d{6,}\.bin|numbers-[0-9a-z_]+\.tmp|\.mercer-[0-9a-f]+-[0-9a-f]+\.part")
 _COMPARED = 1 << 20  # bytes at the beginning and at the end of the source that are compared with those of the cache
 _MOST_COLUMNS = 1 << 31  # largest number of columns that the header of a block may claim
 _MOST_MANIFEST = 1 << 30  # bytes
