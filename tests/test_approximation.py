@@ -132,7 +132,7 @@ def test_machines_of_several_classes_share_the_landmarks(scheme):
     assert np.array_equal(machine.classes_[machine.predict_proba(X).argmax(axis=1)], machine.predict(X))
 
 
-def test_landmarks_are_doubled_until_the_distance_is_proved():
+def test_landmarks_are_doubled_until_the_distance_is_proved(monkeypatch):
     X, y, _ = rings(600)
     machine = SVC(approximation=Landmarks(distance=0.05)).fit(X, y)
     assert machine.certificate_.distance_to_exact <= 0.05
@@ -141,6 +141,9 @@ def test_landmarks_are_doubled_until_the_distance_is_proved():
         few = SVC(approximation=Landmarks(10, distance=1e-9)).fit(X, y)
     assert few.support_.size == 10
     assert "is not reached" in few.approximation_.reason
+    monkeypatch.setattr("mercer.approximate.expansion_evidence.PROVED_VALUES", 1.0)
+    with pytest.warns(ConvergenceWarning, match=r"with 10 landmarks it is estimated at 0\.\d+\. Raise"):
+        SVC(approximation=Landmarks(10, distance=1e-9)).fit(X, y)
 
 
 def test_the_reason_says_why_there_are_fewer_landmarks_than_were_asked_for():

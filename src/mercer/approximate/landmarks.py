@@ -76,7 +76,8 @@ class Landmarks(Way):
         Number of landmarks. There are fewer if there are fewer rows, or if fewer represent the kernel exactly.
     distance : float, optional
         Largest relative distance to the objective of the exact machine. The number of landmarks is then doubled from
-        125 until ``certificate_.distance_to_exact`` is at most `distance`, or there are `n_landmarks` of them. In a
+        125 until ``certificate_.distance_to_exact`` is at most `distance`, or there are `n_landmarks` of them. With so
+        many support vectors that a proof would take long, ``certificate_.estimated_distance`` decides. In a
         :class:`mercer.KernelSearchCV`, each penalty begins with the number of the last one.
     random_state : int, default=0
         Seed of the draw.
@@ -142,9 +143,10 @@ class Landmarks(Way):
         """Return that the distance that was asked for is not reached; see :meth:`Way.shortfall`."""
         if self.distance is None or _distance(machine) <= self.distance:
             return ""
+        by = "" if _distance(machine) == machine.certificate.distance_to_exact else "estimated at "
         return (
             f"The distance of {self.distance:g} that was asked for is not reached: with {machine.rows.size:,} "
-            f"landmarks it is {_distance(machine):.2g}. Raise n_landmarks or max_seconds, or take approximation=None."
+            f"landmarks it is {by}{_distance(machine):.2g}. Raise n_landmarks or max_seconds, or take approximation=None."
         )
 
     def _why_fewer(self, size: int, training: Any) -> str:
