@@ -146,7 +146,8 @@ class Landmarks(Way):
         by = "" if _distance(machine) == machine.certificate.distance_to_exact else "estimated at "
         return (
             f"The distance of {self.distance:g} that was asked for is not reached: with {machine.rows.size:,} "
-            f"landmarks it is {by}{_distance(machine):.2g}. Raise n_landmarks or max_seconds, or take approximation=None."
+            f"landmarks it is {by}{_distance(machine):.2g}. Raise n_landmarks or max_seconds, or take "
+            "approximation=None."
         )
 
     def _why_fewer(self, size: int, training: Any) -> str:
