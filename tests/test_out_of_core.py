@@ -439,7 +439,7 @@ def test_memory_stays_within_the_budget(tmp_path, ending, rows):
         ({"memory": True}, "memory must be a number"),
         ({"scale": "yes"}, "scale must be"),
         ({"missing": "drop"}, "missing must be"),
-        ({"target": "z"}, "there is no column 'z'"),
+        ({"target": "z"}, "in t.csv, there is no column 'z'"),
     ],
 )
 def test_invalid_options_are_named(tmp_path, options, fault):

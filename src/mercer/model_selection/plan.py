@@ -13,6 +13,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples
 
+from mercer.approximate import Landmarks, way_of
 from mercer.data.arguments import check_choice, check_seconds
 from mercer.data.mixed_rows import table_of_columns
 from mercer.data.result import Result
@@ -215,7 +216,7 @@ def plan(
         n_features=X.shape[1] if getattr(X, "ndim", 1) == 2 or hasattr(X, "columns") else 0,
         seconds=made.seconds,
         peak_bytes=peak_bytes,
-        n_support=made.n_support,
+        n_support=_most_support(machine, made.n_support),
         exponent=made.exponent,
         solver=solver,
         reason=reason,
@@ -224,6 +225,13 @@ def plan(
         plan_seconds=time.perf_counter() - began,
         advice=what_ends_in_time(machine, made, peak_bytes),
     )
+
+
+def _most_support(machine: Any, n_support: int | None) -> int | None:
+    """Return the expected number of support vectors; of landmarks, there are no more than were asked for."""
+    way = getattr(machine, "approximation", None)
+    way = None if way in (None, "auto") else way_of(way)
+    return min(n_support, way.n_landmarks) if isinstance(way, Landmarks) and n_support is not None else n_support
 
 
 def _choice(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[str, str]:

@@ -77,7 +77,10 @@ def open_source(
         raise TableError("target= is missing, the column to predict")
     unread = {*drop} - {target, weights}
     source = _of_columns(file, reading, head_bytes, memory, scratch, unread)
-    source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
+    try:
+        source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
+    except TableError as error:  # of one of several files, maybe
+        raise TableError(f"in {path.name}, {error}", error.hint) from error
     return source
 
 
