@@ -240,6 +240,9 @@ def test_the_shell_studies_approximations(tmp_path, monkeypatch, capsys):
     assert re.search(r"exact problem, primal +not bounded +not bounded", capsys.readouterr().out)
     assert run_command([*arguments, "--approximation", "nystroem"]) == 2
     assert "nor a number of landmarks" in capsys.readouterr().err
+    asked = ["fit", "t.csv", "--target", "y", "--out", "m", "--approximation", "landmarks", "--kernel", "sigmoid"]
+    assert run_command(asked) == 1
+    assert "Set --approximation exact, or take another kernel" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", WAYS)

@@ -68,5 +68,6 @@ def say_error(message: str, hint: str | None) -> None:
 
 def in_options(text: str) -> str:
     """The text with options for Python's parameters: what is missing="impute" there is --missing impute here."""
+    text = text.replace("approximation=None", "--approximation exact")
     text = _SETTING.sub(lambda match: " ".join([_OPTIONS[match[1]], *filter(None, [match[2]])]), text)
     return _PARAMETER.sub(lambda match: _OPTIONS[match[1]], text)
