@@ -615,3 +615,11 @@ def test_a_row_of_weight_0_is_as_if_it_were_not_there() -> None:
     one = SVC(approximation=way, gamma=1.0).fit(X, y, weights)
     other = SVC(approximation=way, gamma=1.0).fit(X[weights > 0.0], y[weights > 0.0])
     assert np.allclose(one.decision_function(X), other.decision_function(X), atol=1e-9)
+
+
+def test_the_distance_of_one_cell_is_the_gap_with_its_rounding():
+    X, y = classes(120, 2)
+    certificate = SVC(approximation=Cells(cell_rows=200)).fit(X, y).certificate_
+    assert certificate.exact_primal >= certificate.primal + certificate.rounding
+    assert certificate.exact_dual <= certificate.dual
+    assert certificate.distance_to_exact >= certificate.relative_gap > 0.0

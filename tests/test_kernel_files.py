@@ -27,12 +27,13 @@ from mercer.kernels import RBF, On
 from mercer.multiclass.training import make_tasks
 from mercer.problems import c_svc
 from mercer.solvers import Control, Limits
-from mercer.specs import ForSVC
-from mercer.specs.streamed import StreamedTask
+from mercer.specs import ForSVC, ForSVR
+from mercer.specs.streamed import Outside, StreamedTask, look
 from mercer.specs.streamed_training import first_rows, train_streamed
 from mercer.studies.cli import run
 from mercer.studies.files.table_files import read_table
 from mercer.studies.models import load_model, model_of_file, read_tables, save_model, verify
+from mercer.studies.models.streamed_checks import _violation
 from test_checkpoints import stopping_at
 from test_out_of_core import FEATURES, a_frame, written
 
@@ -581,6 +582,22 @@ def test_a_model_of_a_file_is_verified_by_its_table_as_a_whole_or_in_parts(tmp_p
         forgeries.append(replace(first, certificate=better))
     for forged in forgeries:
         assert verify(replace(model, parts=(forged, *model.parts[1:])), table).findings
+
+
+def test_rows_of_a_file_count_the_rounding_of_targets_far_from_0():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    rows = InBlocks(X, 1e9 + X[:, 0], np.ones(300))
+    task = StreamedTask(ForSVR(epsilon=0.1), RBF(0.3), rows, None, "ovo", 10**6, 10**8, 1)
+    outside = look(task, as_data(X[:1]), np.zeros((1, 1)), [np.array([-1e9])], np.zeros(0, dtype=np.int64))
+    assert outside.rounding >= np.spacing(1e9)
+
+
+def test_the_violation_of_a_model_counts_the_rows_that_it_does_not_list():
+    problem, beta = c_svc([-1.0, 1.0], 1.0), np.array([-0.5, 0.5])
+    for too_large, too_small, expected in ((0.3, 0.0, 0.3), (0.0, 0.2, 0.2), (0.3, 0.2, 0.5)):
+        outside = replace(Outside.nothing(1), too_large=np.array([too_large]), too_small=np.array([too_small]))
+        violation = _violation(problem, beta, np.array([-1.0, 1.0]), 0.0, 0.1, outside, 0)
+        assert violation == pytest.approx(expected)
 
 
 def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
