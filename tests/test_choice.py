@@ -134,6 +134,8 @@ def test_the_comparison_prefers_exact_machines_and_then_landmarks(small):
     assert chosen((1e9, 9), (20, 9, 0.1, 0.002), (20, 9, 0.1, 0.0), limit=1e6) == "landmarks"
     assert chosen((1e9, 9), (1e8, 9, 0.1, 0.0), (1e8, 9), limit=1e6) == "landmarks"  # nothing ends
     assert chosen((1e9, 9), (1e8, 9, 0.1, 0.0), (1e8, 9), limit=1000) == "landmarks"
+    assert chosen((900_000, 9), (math.inf, 0), limit=1e6) == "exact"  # ends if the forecast is right
+    assert chosen((1e9, 9), (1e8, 9, 0.1, 0.0), (900_000, 9), limit=1e6) == "cells"
     assert chosen((100, 999), (200, 9, 0.1, 0.0), memory_limit=99) == "landmarks"
 
 

@@ -235,6 +235,8 @@ class _Pilots:
             if self.limit is not None:
                 left = duration(max(0.0, self.limit - self.monitor.seconds))
                 limits = limits.replace("max_seconds", f"the {left} that pilots left of max_seconds")
+            if nearly := [one for one in (exact, *others) if self._ends(one, margin=1.0)]:
+                return nearly[0], f"because its forecast just fits into {limits}, and no other is surely below it"
             if not others:
                 return exact, f"because nothing ends within {limits}"
             return others[0], f"because nothing ends within {limits}, and {_ADAPTS[others[0].name]}"
@@ -258,12 +260,12 @@ class _Pilots:
         share = 1.0 - 1.0 / N_FOLDS
         return seconds * (1.0 + N_FOLDS * share**exponent) if self.calibrates else seconds
 
-    def _ends(self, one: Candidate) -> bool:
-        """Return whether a candidate ends within the limits."""
+    def _ends(self, one: Candidate, margin: float = SURE) -> bool:
+        """Return whether a candidate ends within the limits, if it takes `margin` times what was forecast."""
         if one.way is None and not self.has_exact:
             return False
         left = math.inf if self.limit is None else self.limit - self.monitor.seconds
-        return SURE * one.seconds <= left and (self.memory_limit is None or one.peak_bytes <= self.memory_limit)
+        return margin * one.seconds <= left and (self.memory_limit is None or one.peak_bytes <= self.memory_limit)
 
     def _described(self, one: Candidate) -> str:
         if not math.isfinite(one.seconds):
