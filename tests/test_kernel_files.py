@@ -520,7 +520,8 @@ def test_landmarks_of_a_file_hear_a_time_limit_and_ctrl_c(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         machine.fit_file(path, target="y", memory="1MB")
     features = 4 * 40 * 2_000
-    assert not [one for one in tmp_path.rglob("*") if one.stat().st_size >= features]  # they are gone
+    left = [one for one in tmp_path.rglob("*") if one.stat().st_size >= features and "fit-" not in one.parent.name]
+    assert not left  # they are gone; a checkpoint, which work of more than half a second writes, stays
     assert not hasattr(machine, "approximation_")
 
 
