@@ -819,11 +819,24 @@ def test_a_scheduler_that_is_gone(table):
     assert machine.certificate_.status == "optimal"
 
 
-def test_a_cluster_whose_workers_do_not_come_back_is_an_error(table, monkeypatch):
-    monkeypatch.setattr(dask_workers, "_NO_WORKER_SECONDS", 0.5)
-    X, _, labels, _ = table
-    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "memory_limit": "700MB"}
-    with distributed.LocalCluster(**options, dashboard_address=":0") as cluster, distributed.Client(cluster):
-        machine = LinearSVC(loss="hinge", tol=1e-8, callback=lambda at: at.n_iter == 2 and cluster.scale(0))
-        with pytest.raises(ClusterError, match=r"no worker for \d+ s: .* They had 700,000,000 bytes .* Start workers"):
-            machine.fit(lazy(X, 2), lazy(labels, 2))
+@pytest.mark.parametrize(
+    ("about", "comes_back"),
+    [
+        ([], False),
+        ([("closing_gracefully", 0), ("paused", 0)], False),
+        ([("paused", 0), ("running", 0)], True),
+        ([("paused", 1)], True),
+    ],
+    ids=["none", "retired or full", "one is running", "one still executes"],
+)
+def test_a_cluster_whose_workers_take_no_work_is_an_error(client, monkeypatch, about, comes_back):
+    workers = dask_workers.DaskWorkers(client)
+    stated = [{"status": status, "metrics": {"task_counts": {"executing": n}}} for status, n in about]
+    monkeypatch.setattr(workers, "_about_workers", lambda: stated)
+    now = time.monotonic()
+    if comes_back:
+        assert workers._seen(now - 61.0) >= now
+        return
+    assert workers._seen(now - 5.0) == now - 5.0  # a worker may be started again
+    with pytest.raises(ClusterError, match=r"no worker for \d+ s: .* Start workers"):
+        workers._seen(now - 61.0)

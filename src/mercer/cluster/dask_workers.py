@@ -56,8 +56,7 @@ class DaskWorkers(Workers):
 
     def _memory_of_a_thread(self) -> int | None:
         """Return the least memory of a worker for each of its threads, in bytes; None without a limit."""
-        about = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        limits = [int(one.get("memory_limit") or 0) // max(1, one["nthreads"]) for one in about]
+        limits = [int(one.get("memory_limit") or 0) // max(1, one["nthreads"]) for one in self._about_workers()]
         return min((limit for limit in limits if limit), default=None)
 
     def place(
@@ -163,19 +162,26 @@ class DaskWorkers(Workers):
             raise CommClosedError("no scheduler")
 
     def _seen(self, seen: float) -> float:
-        """Return when there was a worker last; raise an error if none has come back for long."""
+        """Return when a worker last took work or did some; raise an error if none has for long.
+
+        A worker that is being retired, or that is paused because its memory is full, takes none.
+        """
         seconds = time.monotonic() - seen
         try:
-            if self.client.status != "running" or self.client.nthreads():
+            if self.client.status != "running" or any(map(_works, self._about_workers())):
                 return time.monotonic()
         except (OSError, CommClosedError):
             return seen  # the scheduler may be connected again
         if seconds > _NO_WORKER_SECONDS:
             raise ClusterError(
-                f"the cluster has had no worker for {seconds:.0f} s: all have ended and none was started again. "
+                f"the cluster has had no worker for {seconds:.0f} s: all have ended, or their memory is full. "
                 f"{self._memory_in_words()} Start workers, with more memory if it was that, and fit again."
             )
         return seen
+
+    def _about_workers(self) -> list[dict[str, Any]]:
+        """Return what the scheduler says about each worker."""
+        return list(self.client.scheduler_info(n_workers=-1)["workers"].values())
 
     def _memory_in_words(self) -> str:
         return f"They had {self.block_memory:,} bytes for each thread." if self.block_memory else ""
@@ -189,6 +195,11 @@ class DaskWorkers(Workers):
 
     def _gone(self) -> str:
         return f"the scheduler at {self._address} does not answer. Start it again, and fit again."
+
+
+def _works(worker: dict[str, Any]) -> bool:
+    """Return whether a worker takes tasks, or executes one."""
+    return worker["status"] == "running" or bool(worker["metrics"].get("task_counts", {}).get("executing"))
 
 
 def current_workers() -> DaskWorkers | None:
